@@ -46,11 +46,11 @@ class Core(CoreTest):
 
     def test_each_way_to_crash_is_told_in_words_with_the_function_and_its_line(self):
         ways = {
-            "store": ("SIGSEGV: write of 4 bytes at address 0x40, near the null pointer, in crash_store() at src/data/engine/rpc/thread.c:", "crash_store"),
+            "store": ("SIGSEGV: write of 4 bytes at address 0x40, near the null pointer, in crash_store() at src/data/engine/rpc/crash.c:", "crash_store"),
             "stack": (": the stack has overflowed, in recurse_without_end", "recurse_without_end"),
-            "must": ("must(unused == crash_must) failed at src/data/engine/rpc/thread.c:", None),
-            "check": ("must(crash_room.used + wanted <= 7 || crash_room.left > 0) failed at src/data/engine/rpc/thread.c:", None),
-            "abort": ("SIGABRT: the program called abort(), in crash_abort() at src/data/engine/rpc/thread.c:", None),
+            "must": ("must(unused == crash_must) failed at src/data/engine/rpc/crash.c:", None),
+            "check": ("must(crash_room.used + wanted <= 7 || crash_room.left > 0) failed at src/data/engine/rpc/crash.c:", None),
+            "abort": ("SIGABRT: the program called abort(), in crash_abort() at src/data/engine/rpc/crash.c:", None),
             "call": ("SIGSEGV: a jump to address 0x0: a call of a null pointer", None),
             "wild": ("read of 8 bytes at address 0x6b6b6b6b6b6b6b6b; this is no address at all (not canonical)", "crash_wild"),
             "divide": ("SIGFPE: an integer division by zero, or a quotient that does not fit, in crash_divide() at ", "crash_divide"),
@@ -96,7 +96,7 @@ class Core(CoreTest):
         self.assertIn(f"crash of process {engine.pid}, fathom-engine ", lines[0])
         self.assertIn(f"--name {engine.name}", lines[0])
         if how == "must":
-            self.assertRegex(lines[1], r"^must\(unused == crash_must\) failed at .*thread\.c:\d+$")
+            self.assertRegex(lines[1], r"^must\(unused == crash_must\) failed at .*crash\.c:\d+$")
         if function:
             self.assertRegex(report, rf", in {function}[.\w]*\+0x")
         self.assertRegex(report, r"\n  reactor_0, tid \d+, runs messages of engine_crash for [\d.]+ us <- crashed\n")
@@ -151,7 +151,7 @@ class Core(CoreTest):
     def test_a_failed_check_without_a_trace_has_its_text(self):
         _, core = self.crashed("check", "--num-trace-entries", "0")
         crash = core_json(core, "crash")["crash"]
-        self.assertIn("must(crash_room.used + wanted <= 7 || crash_room.left > 0) failed at src/data/engine/rpc/thread.c:", crash["text"])
+        self.assertIn("must(crash_room.used + wanted <= 7 || crash_room.left > 0) failed at src/data/engine/rpc/crash.c:", crash["text"])
         self.assertEqual(crash["values"], "crash_room.used = 3, wanted = 5, crash_room.left = -2")
 
     # ---- the engine's objects ----
@@ -257,11 +257,12 @@ class Core(CoreTest):
         run("strip", program)
         found = core_json(core, status=INCOMPLETE)
         self.assertFalse(found["program"]["debug_information"])
-        self.assertNotIn("io", found)
-        self.assertTrue(any("neither symbols nor debug information" in line for line in found["problems"]), found["problems"])
+        self.assertEqual((len(found["io"]), found["by_trace"], found["devices"]), (HELD, ["io", "in-progress"], []))
+        self.assertTrue(any("has no debug information, and there is no debug file of it" in line for line in found["problems"]), found["problems"])
         self.assertEqual(len(found["trace"]), 32)
-        self.assertEqual(len(re.findall(r"\br\d+ +.*EXECUTING", run(FATHOM, "core", core, check=False).stdout.split("requests in progress, by the trace:")[1]
-                                        .split("trace: the last")[0])), HELD)
+        text = run(FATHOM, "core", core, check=False).stdout
+        self.assertIn(f"\nio: {HELD}, by the trace\n", text)
+        self.assertEqual(len(re.findall(r"(?m)^ +r\d+ +nvmf_req +EXECUTING ", run(FATHOM, "core", core, "in-progress", check=False).stdout)), HELD)
         frames = [frame for thread in found["threads"] for frame in thread["frames"] if frame["module"] == "fathom-engine"]
         self.assertTrue(frames and all(frame["offset"] for frame in frames))
         # the same program, elsewhere, with its debug information

@@ -439,7 +439,7 @@ class Freezing(EngineTest):
             pass
         frozen, events, path = self.check_crash(engine, "must", signal.SIGABRT)
         self.assertEqual((frozen["why"], frozen["text"]), ("must", "unused == crash_must"))
-        self.assertRegex(frozen["place"], r"rpc/thread\.c:\d+$")
+        self.assertRegex(frozen["place"], r"rpc/crash\.c:\d+$")
         self.assertEqual([row["name"] for row in events], ["must_failed", "process_signal"])
         self.assertFalse(os.path.exists(engine.trace_path + ".sigabrt"))
         self.assertIn("must(unused == crash_must) failed at ", engine.trace("-f", path).stdout)

@@ -70,6 +70,18 @@ const struct core_info *core_info(const struct core *core);
 /* A sentence about what could not be read. `index` is below core_info()->remark_count. */
 const char *core_remark_at(const struct core *core, uint32_t index);
 
+/* The program, or a library. */
+struct core_module_info {
+	uint64_t from, to;
+	const char *path;			    /* in the core; printable */
+	char build_id[2 * CORE_BUILD_ID_BYTES + 1]; /* hexadecimal; "": not known */
+	const char *file;     /* of this machine, with this build-id; NULL: none, or core_load() was not called */
+	const char *file_why; /* why there is none; NULL: there is one, or core_load() was not called */
+};
+
+/* `index` is below core_info()->module_count. In the order of addresses. */
+void core_module_at(const struct core *core, uint32_t index, struct core_module_info *module_ret);
+
 /* ---- memory ---- */
 
 /* A range of the process's memory. */
@@ -140,6 +152,7 @@ struct core_crash {
 	char condition[CORE_WORDS_BYTES]; /* of a must(), and ... */
 	char place[CORE_WORDS_BYTES];	  /* ... its file and line */
 	char values[CORE_WORDS_BYTES];	  /* of the variables in it, as far as they are known: "a = 1, b = 2" */
+	char message[CORE_WORDS_BYTES];	  /* of the C library that ended the process: "free(): invalid pointer"; "": none */
 };
 
 void core_crash(struct core *core, struct core_crash *crash_ret);
@@ -160,7 +173,8 @@ struct core_column {
 	enum core_cell_kind kind;
 };
 
-struct core_cell {
+/* The column's kind says which member is valid. */
+union core_cell {
 	const char *text; /* CORE_CELL_TEXT; NULL: none */
 	uint64_t number;
 };
@@ -168,11 +182,11 @@ struct core_cell {
 /* A list of objects, in the program's order. */
 struct core_list {
 	const char *name; /* "reactors": the word of the command, the key in JSON */
-	const char *one;  /* "reactor" */
 	const struct core_column *columns;
 	uint32_t column_count, row_count;
-	const struct core_cell *cells; /* row by row */
-	const char *problem;	       /* why rows are missing; NULL: it is complete */
+	const union core_cell *cells; /* row by row */
+	bool by_trace;		      /* the rows come from the trace alone */
+	const char *problem;	      /* why rows are missing; NULL: it is complete */
 };
 
 enum { CORE_LISTS_MAX = 24 };

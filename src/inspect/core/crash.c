@@ -11,6 +11,10 @@
 #include "inspect/core/values.h"
 #include "inspect/trace/trace_file.h"
 
+#ifndef SYS_SECCOMP
+#define SYS_SECCOMP 1
+#endif
+
 enum { NULL_BYTES_MAX = 64 * 1024, STACK_REACH_BYTES = 1 << 20, CODE_BYTES = 15 };
 
 /* Append to a text of CORE_WORDS_BYTES; what does not fit is left out. */
@@ -230,11 +234,14 @@ static void describe_signal(struct core *core, struct core_crash *crash)
 	add(crash->words, "%s: ", crash->signal_name);
 	if (thread && (crash->signal == SIGSEGV || crash->signal == SIGBUS) && crash->code > 0)
 		add_access(core, thread, crash);
+	if (crash->signal == SIGSYS && crash->code == SYS_SECCOMP)
+		add(crash->words, "system call %u, which a filter (seccomp) forbids", core->signal_call);
 	if (cause)
 		add(crash->words, "%s%s", crash->signal == SIGBUS && crash->code > 0 ? ": " : "", cause);
-	if (crash->code <= 0 && crash->signal == SIGABRT && crash->sender == core->info.pid)
+	if (crash->code <= 0 && crash->signal == SIGABRT && crash->sender == core->info.pid) {
 		add(crash->words, "the program called abort()");
-	else if (crash->code <= 0 && crash->sender)
+		core_find_abort_message(core, crash);
+	} else if (crash->code <= 0 && crash->sender)
 		add(crash->words, "sent by %s %d", crash->sender == core->info.pid ? "the process itself," : "process",
 		    crash->sender);
 	if (thread)

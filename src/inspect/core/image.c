@@ -358,20 +358,35 @@ static void read_headers(struct core *core, const Elf64_Ehdr *elf)
 	}
 	if (!noted || !core->thread_count)
 		core_add_remark(core, "the core has no registers of threads (no notes), so there are no backtraces");
+	if (core->machine != EM_X86_64 && core->machine != EM_AARCH64)
+		core_add_remark(
+			core,
+			"the core is of another kind of machine (ELF's number %u): its registers are not decoded, so "
+			"there are no backtraces",
+			core->machine);
 }
 
 /* Explain why it is not a core that this program reads. */
 static int check_kind(const struct core *core, const char *path, const Elf64_Ehdr *elf, struct fathom_fault *why)
 {
-	static const uint8_t zstd[] = { 0x28, 0xb5, 0x2f, 0xfd }, lz4[] = { 0x04, 0x22, 0x4d, 0x18 },
-			     xz[] = { 0xfd, '7', 'z', 'X' };
+	static const struct {
+		uint8_t magic[4], bytes;
+		const char *command;
+	} packers[] = {
+		{ { 0x04, 0x22, 0x4d, 0x18 }, 4, "lz4 -d" },
+		{ { 0xfd, '7', 'z', 'X' }, 4, "xz -d" },
+		{ { 0x1f, 0x8b }, 2, "gzip -d" },
+		{ { 'B', 'Z', 'h' }, 3, "bzip2 -d" },
+	};
 
-	if (core->bytes >= 4 &&
-	    (memcmp(core->map, zstd, 4) == 0 || memcmp(core->map, lz4, 4) == 0 || memcmp(core->map, xz, 4) == 0))
-		return fault(why, -EBADMSG,
-			     "%s is compressed: decompress it first (`zstd -d`, `lz4 -d`, `xz -d`), or let systemd do it: "
-			     "`coredumpctl dump -o FILE PID`",
-			     path);
+	for (size_t i = 0; i < ARRAY_COUNT(packers); i++) {
+		if (core->bytes >= packers[i].bytes && memcmp(core->map, packers[i].magic, packers[i].bytes) == 0)
+			return fault(
+				why, -EBADMSG,
+				"%s is compressed: decompress it first by `%s`, or let systemd do it: `coredumpctl dump "
+				"-o FILE PID`. Of compressed files only those of zstd are read as they are",
+				path, packers[i].command);
+	}
 	if (core->bytes >= 8 && memcmp(core->map, TRACE_MAGIC, 8) == 0)
 		return fault(why, -EBADMSG, "%s is a trace file, not a core file: `fathom trace -f %s` reads it", path,
 			     path);
@@ -390,21 +405,37 @@ static int check_kind(const struct core *core, const char *path, const Elf64_Ehd
 	return 0;
 }
 
+/* Open the file; one that zstd compressed is unpacked, and then core->unpacked_fd is its copy. */
+static int open_file(struct core *core, const char *path, struct fathom_fault *why)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc;
+	struct fathom_fault reason = { 0 };
+
+	if (fd < 0)
+		return fault(why, -errno, "cannot open %s: %s", path, strerror(errno));
+	rc = reader_decompress(fd, &core->unpacked_fd, &reason);
+	if (rc) {
+		close(fd);
+		return fault(why, rc, "%s: %.400s", path, reason.text);
+	}
+	return fd;
+}
+
 static int map_file(struct core *core, const char *path, struct fathom_fault *why)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;
+	int fd = open_file(core, path, why), rc = 0, from = core->unpacked_fd >= 0 ? core->unpacked_fd : fd;
 	struct stat st;
 	void *at;
 
 	if (fd < 0)
-		return fault(why, -errno, "cannot open %s: %s", path, strerror(errno));
-	if (fstat(fd, &st) != 0)
+		return fd;
+	if (fstat(from, &st) != 0)
 		rc = fault(why, -errno, "cannot stat %s: %s", path, strerror(errno));
 	else if (!S_ISREG(st.st_mode) || st.st_size == 0)
 		rc = fault(why, -EBADMSG, "%s is %s: it is not a core file", path,
 			   S_ISREG(st.st_mode) ? "empty" : "not a regular file");
 	if (rc == 0) {
-		at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+		at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, from, 0);
 		if (at == MAP_FAILED)
 			rc = fault(why, -errno, "cannot map %s: %s", path, strerror(errno));
 		else
@@ -437,6 +468,7 @@ int core_open(const char *path, const char *program, struct core **core_ret, str
 	int rc;
 
 	must(core);
+	core->unpacked_fd = -1;
 	rc = map_file(core, path, why);
 	if (rc == 0) {
 		memcpy(&elf, core->map, min_u64(core->bytes, sizeof(elf)));
@@ -483,6 +515,8 @@ void core_close(struct core *core)
 		free(core->remarks[i]);
 	if (core->map)
 		munmap((void *)core->map, core->bytes);
+	if (core->unpacked_fd >= 0)
+		close(core->unpacked_fd);
 	free(core->segments);
 	free(core->files);
 	free(core->threads);

@@ -16,6 +16,7 @@ enum {
 	CORE_MODULES_MAX = 1024,
 	CORE_PATH_BYTES = 4096,
 	CORE_PAGE_BYTES = 4096,
+	CORE_LINE_BYTES = 64, /* of the processor's cache */
 };
 
 /* A PT_LOAD. */
@@ -41,6 +42,7 @@ struct core_module {
 	bool has_header;    /* its ELF header is in the core */
 	bool tried;	    /* `file` was searched */
 	const char *file;   /* of this machine, with the same build-id; NULL: none */
+	const char *why;    /* why there is none; NULL: there is one, or it was not searched */
 	const uint8_t *map; /* of `file`; NULL: none */
 	uint64_t map_bytes;
 	Dwfl_Module *dwfl; /* NULL: libdwfl does not know it */
@@ -53,6 +55,7 @@ struct core {
 	struct core_info info;
 	const uint8_t *map;
 	uint64_t bytes;
+	int unpacked_fd; /* the core, if its file is compressed; -1: it is not */
 	uint16_t machine;
 	struct core_segment *segments; /* by address, without overlaps */
 	uint32_t segment_count;
@@ -65,6 +68,7 @@ struct core {
 	bool has_signal;
 	int signal, code;
 	uint64_t signal_address; /* si_addr; or the pid and uid of a sender */
+	uint32_t signal_call;	 /* of SIGSYS: the number of the system call */
 	char name[32], command[96];
 	struct core_module *modules; /* by address */
 	uint32_t module_count;

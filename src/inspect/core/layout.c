@@ -216,6 +216,11 @@ static void read_structure(struct core_layout *layout, enum core_structure struc
 	layout->wrong[structure] = missing;
 	layout->structure_bytes[structure] = (uint32_t)bytes;
 	memcpy(&layout->fields[first], places, count * sizeof(*places));
+	layout->structure_lines[structure] = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		if (places[i].offset / CORE_LINE_BYTES < 64)
+			layout->structure_lines[structure] |= (uint64_t)1 << places[i].offset / CORE_LINE_BYTES;
+	}
 }
 
 static bool is_complete(const struct core_layout *layout, uint32_t structure)

@@ -81,9 +81,11 @@ struct core_rows;
 
 struct core_layout {
 	struct core *core;
-	uint8_t program;			   /* CORE_ENGINE, CORE_SERVER; 0: another */
+	uint8_t program; /* CORE_ENGINE, CORE_SERVER; 0: another */
+	bool has_debug_information;
 	uint64_t variables[CORE_VARIABLES];	   /* addresses; 0: the program has none */
 	uint32_t structure_bytes[CORE_STRUCTURES]; /* 0: the program has none */
+	uint64_t structure_lines[CORE_STRUCTURES]; /* bits: the cache lines with the fields, of the first 64 */
 	struct core_place fields[CORE_FIELDS];
 	Dwarf_Die enums[CORE_ENUMS];
 	bool has_enum[CORE_ENUMS];
@@ -128,7 +130,8 @@ const char *core_enum_value_text(struct core_layout *layout, enum core_enum numb
 /* ---- lists of <sys/queue.h> ---- */
 
 struct core_walk {
-	uint64_t at; /* address of the next element; 0: no more */
+	uint64_t at;		/* address of the next element; 0: no more */
+	const uint8_t *element; /* its bytes; NULL: not looked up yet */
 	uint32_t seen;
 	enum core_structure structure;
 	enum core_field link;

@@ -12,9 +12,9 @@
 #include "inspect/trace/trace_file.h"
 
 static const struct core_list_kind *const kinds[] = {
-	&core_reactors,	  &core_light_threads, &core_pollers,	  &core_io_devices, &core_devices,
-	&core_subsystems, &core_namespaces,    &core_controllers, &core_qpairs,	    &core_io,
-	&core_volumes,	  &core_members,       &core_instances,	  &core_calls,	    &core_connections,
+	&core_reactors,	  &core_light_threads, &core_pollers,	  &core_io_devices,  &core_devices, &core_subsystems,
+	&core_namespaces, &core_controllers,   &core_qpairs,	  &core_io,	     &core_volumes, &core_members,
+	&core_instances,  &core_calls,	       &core_connections, &core_in_progress,
 };
 static_assert(ARRAY_COUNT(kinds) <= CORE_LISTS_MAX, "all have a place");
 
@@ -30,25 +30,26 @@ const char *core_list_about(uint32_t index)
 
 /* ---- cells ---- */
 
-static struct core_cell *add_cell(struct core_rows *rows)
+static union core_cell *add_cell(struct core_rows *rows)
 {
-	struct core_cell *cell;
+	union core_cell *cell;
 
 	if (rows->cell_count == rows->cell_room) {
-		rows->cell_room = rows->cell_room ? 2 * rows->cell_room : 1024;
+		rows->cell_room = rows->cell_room ? 4 * rows->cell_room : 1024;
 		rows->cells = realloc(rows->cells, rows->cell_room * sizeof(*rows->cells));
 		must(rows->cells);
 	}
 	cell = &rows->cells[rows->cell_count++];
-	*cell = (struct core_cell){ 0 };
-	if (rows->cell_count % rows->kind->column_count == 0)
+	if (++rows->column == rows->kind->column_count) {
+		rows->column = 0;
 		rows->row_count++;
+	}
 	return cell;
 }
 
 static enum core_cell_kind kind_of_next(const struct core_rows *rows)
 {
-	return rows->kind->columns[rows->cell_count % rows->kind->column_count].kind;
+	return rows->kind->columns[rows->column].kind;
 }
 
 void core_add_text(struct core_rows *rows, const char *text)
@@ -67,6 +68,12 @@ void core_add_ticks(struct core_rows *rows, uint64_t ticks)
 {
 	must(kind_of_next(rows) == CORE_CELL_NS);
 	add_cell(rows)->number = (uint64_t)((unsigned __int128)ticks * NS_PER_SEC / rows->layout->tick_rate);
+}
+
+void core_add_ns(struct core_rows *rows, uint64_t ns)
+{
+	must(kind_of_next(rows) == CORE_CELL_NS);
+	add_cell(rows)->number = ns;
 }
 
 void core_add_age(struct core_rows *rows, uint64_t tick)
@@ -93,7 +100,20 @@ void core_check_walk(struct core_rows *rows, const struct core_walk *walk)
 
 /* ---- the program's layout ---- */
 
-/* A function that only this program has. */
+/* By a probe that only this program has. */
+static uint8_t find_program_by_trace(const struct core *core)
+{
+	if (core->trace && reader_point_by_name(core->trace, "nvmf_ctrlr_create"))
+		return CORE_ENGINE;
+	return core->trace && reader_point_by_name(core->trace, "mgmt_join") ? CORE_SERVER : 0;
+}
+
+static bool has_name_of_ours(const char *name)
+{
+	return strcmp(name, "fathom-engine") == 0 || strcmp(name, "fathom-server") == 0;
+}
+
+/* By a function that only this program has. */
 static uint8_t find_program(const struct core *core)
 {
 	int count = core->program && core->program->dwfl ? dwfl_module_getsymtab(core->program->dwfl) : 0;
@@ -108,7 +128,7 @@ static uint8_t find_program(const struct core *core)
 		if (name && strcmp(name, "server_open") == 0)
 			return CORE_SERVER;
 	}
-	return 0;
+	return find_program_by_trace(core);
 }
 
 /* The latest tick that is known: that of the trace, or of a reactor. */
@@ -154,12 +174,18 @@ struct core_layout *core_layout_of(struct core *core)
 	core->layout->core = core;
 	dwarf = core_program_dwarf(core, &bias);
 	core->layout->program = find_program(core);
-	if (!dwarf && core->trace && core->info.program_file)
-		core_add_remark(core,
-				"%s has %s debug information, and there is no debug file of it: objects are not shown",
-				core->info.program_file, core->layout->program ? "no" : "neither symbols nor");
+	if (!dwarf && core->layout->program && core->info.program_file)
+		core_add_remark(
+			core,
+			"%s has no debug information, and there is no debug file of it: objects are not shown, except "
+			"what the trace shows",
+			core->info.program_file);
+	if (!dwarf && !core->layout->program && core->info.program_file && has_name_of_ours(core->name))
+		core_add_remark(core, "%s has no symbols, and the core no trace: its objects are not shown",
+				core->info.program_file);
 	if (!dwarf || !core->layout->program)
 		return core->layout;
+	core->layout->has_debug_information = true;
 	core_read_layout(core->layout, dwarf, bias);
 	find_now(core->layout);
 	return core->layout;
@@ -176,13 +202,39 @@ void core_close_layout(struct core *core)
 	core->layout = NULL;
 }
 
+/* Fill a list by the best source there is. Without one its problem is not a remark of its own: there is one for all. */
+static void fill_list(struct core_layout *layout, struct core_rows *rows)
+{
+	struct core *core = layout->core;
+
+	if (rows->kind->by_trace) {
+		rows->kind->fill(rows);
+		return;
+	}
+	if (!layout->has_debug_information) {
+		if (core->trace && rows->kind->fill_by_trace)
+			rows->kind->fill_by_trace(rows);
+		else
+			rows->problem = core->info.program_file
+						? "not known: the program has no debug information, and there is no debug "
+						  "file of it"
+						: "not known: the program's file is missing";
+		return;
+	}
+	rows->problem = core_layout_problem(layout, rows->kind->needs);
+	if (!rows->problem)
+		rows->kind->fill(rows);
+	if (rows->problem)
+		core_add_remark(core, "%s: %s", rows->kind->name, rows->problem);
+}
+
 bool core_list(struct core *core, uint32_t index, struct core_list *list_ret)
 {
 	struct core_layout *layout = core_layout_of(core);
 	struct core_rows *rows;
 
 	must(index < ARRAY_COUNT(kinds));
-	if (!(kinds[index]->program & layout->program))
+	if (kinds[index]->by_trace ? !core->trace : !(kinds[index]->program & layout->program))
 		return false;
 	rows = layout->lists[index];
 	if (!rows) {
@@ -190,20 +242,15 @@ bool core_list(struct core *core, uint32_t index, struct core_list *list_ret)
 		must(rows);
 		rows->layout = layout;
 		rows->kind = kinds[index];
-		rows->problem = core->info.debug_information
-					? core_layout_problem(layout, rows->kind->needs)
-					: "the program has no debug information, and there is no debug file of it";
-		if (!rows->problem)
-			rows->kind->fill(rows);
-		must(rows->cell_count % rows->kind->column_count == 0);
-		if (rows->problem)
-			core_add_remark(core, "%s: %s", rows->kind->name, rows->problem);
+		fill_list(layout, rows);
+		must(rows->column == 0);
 	}
 	*list_ret = (struct core_list){ .name = rows->kind->name,
 					.columns = rows->kind->columns,
 					.column_count = rows->kind->column_count,
 					.row_count = rows->row_count,
 					.cells = rows->cells,
+					.by_trace = rows->kind->by_trace || !layout->has_debug_information,
 					.problem = rows->problem };
 	return true;
 }

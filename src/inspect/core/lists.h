@@ -10,8 +10,9 @@ struct core_list_kind;
 struct core_rows {
 	struct core_layout *layout;
 	const struct core_list_kind *kind;
-	struct core_cell *cells;
+	union core_cell *cells;
 	uint32_t row_count;
+	uint32_t column; /* of the next cell */
 	size_t cell_count, cell_room;
 	const char *problem;
 };
@@ -19,10 +20,12 @@ struct core_rows {
 struct core_list_kind {
 	const char *name, *about;
 	uint8_t program; /* CORE_ENGINE, CORE_SERVER or CORE_BOTH */
+	bool by_trace;	 /* of any program with a trace; `needs` is NULL */
 	const struct core_column *columns;
 	uint32_t column_count;
 	const enum core_structure *needs; /* up to CORE_STRUCTURES */
 	void (*fill)(struct core_rows *rows);
+	void (*fill_by_trace)(struct core_rows *rows); /* without the program's debug information; NULL: not possible */
 };
 
 /* Add the next cell; a row is complete after one for each column. */
@@ -30,7 +33,8 @@ void core_add_text(struct core_rows *rows, const char *text);
 void core_add_number(struct core_rows *rows, uint64_t number);
 /* Ticks, as nanoseconds. */
 void core_add_ticks(struct core_rows *rows, uint64_t ticks);
-/* The same, from `tick` until now. */
+void core_add_ns(struct core_rows *rows, uint64_t ns);
+/* Ticks, from `tick` until now. */
 void core_add_age(struct core_rows *rows, uint64_t tick);
 /* A text made by a format. */
 const char *core_format(struct core_layout *layout, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -43,6 +47,8 @@ extern const struct core_list_kind core_reactors, core_light_threads, core_polle
 extern const struct core_list_kind core_devices, core_subsystems, core_namespaces, core_controllers, core_qpairs,
 	core_io, /* engine.c */
 	core_volumes;
+extern const struct core_list_kind core_in_progress;					       /* progress.c */
+void core_fill_io_by_trace(struct core_rows *rows);					       /* progress.c: for core_io */
 extern const struct core_list_kind core_members, core_instances, core_calls, core_connections; /* server.c */
 
 #define CORE_COLUMNS(array) .columns = (array), .column_count = ARRAY_COUNT(array)

@@ -253,7 +253,7 @@ static void load_program(struct core *core, struct core_module *module, const ch
 	if (found)
 		core->info.program_file = module->file;
 	else
-		core->info.program_why = core_keep_text(core, why, sizeof(why));
+		core->info.program_why = module->why = core_keep_text(core, why, sizeof(why));
 	if (!found)
 		core_add_remark(core, "%s: functions of the program have no names, objects are not shown", why);
 }
@@ -271,7 +271,29 @@ bool core_module_load(struct core *core, struct core_module *module)
 		path[length - tail] = '\0';
 	if (module == core->program)
 		load_program(core, module, path);
-	else if (!try_file(core, module, path, why) && module->has_header)
-		core_add_remark(core, "%s: functions in it have no names", why);
+	else if (!try_file(core, module, path, why)) {
+		module->why = core_keep_text(core, why, sizeof(why));
+		if (module->has_header)
+			core_add_remark(core, "%s: functions in it have no names", why);
+	}
 	return module->map != NULL;
+}
+
+static void spell_build_id(const struct core_module *module, char *to)
+{
+	to[0] = '\0';
+	for (uint32_t i = 0; i < module->build_id_bytes; i++)
+		snprintf(&to[2 * (size_t)i], 3, "%02x", module->build_id[i]);
+}
+
+void core_module_at(const struct core *core, uint32_t index, struct core_module_info *module_ret)
+{
+	const struct core_module *module;
+
+	must(index < core->module_count);
+	module = &core->modules[index];
+	*module_ret = (struct core_module_info){
+		.from = module->from, .to = module->to, .path = module->path, .file = module->file, .file_why = module->why
+	};
+	spell_build_id(module, module_ret->build_id);
 }

@@ -25,6 +25,7 @@ enum {
 	/* siginfo_t */
 	SIGINFO_CODE = 8,
 	SIGINFO_UNION = 16,
+	SIGINFO_SYSCALL = 24, /* of SIGSYS */
 };
 
 struct note {
@@ -109,6 +110,7 @@ static void read_signal(struct core *core, const struct note *note)
 	core->signal = (int)u32_at(note, 0);
 	core->code = (int)u32_at(note, SIGINFO_CODE);
 	core->signal_address = u64_at(note, SIGINFO_UNION);
+	core->signal_call = u32_at(note, SIGINFO_SYSCALL);
 }
 
 static void read_process(struct core *core, const struct note *note)

@@ -22,7 +22,21 @@ uint64_t core_number(const struct core_layout *layout, const uint8_t *object, en
 
 	if (place->bytes == 0 || place->bytes > sizeof(value))
 		return 0;
-	memcpy(&value, object + place->offset, place->bytes);
+	/* constant sizes are loads, not calls */
+	switch (place->bytes) {
+	case 8:
+		memcpy(&value, object + place->offset, 8);
+		return value;
+	case 4:
+		memcpy(&value, object + place->offset, 4);
+		break;
+	case 1:
+		memcpy(&value, object + place->offset, 1);
+		break;
+	default:
+		memcpy(&value, object + place->offset, place->bytes);
+		break;
+	}
 	if (place->is_signed && place->bytes < sizeof(value) && (value >> (8 * place->bytes - 1)))
 		value |= UINT64_MAX << (8 * place->bytes);
 	return value;
@@ -33,16 +47,11 @@ const uint8_t *core_part_of(const struct core_layout *layout, const uint8_t *obj
 	return object + layout->fields[field].offset;
 }
 
+/* A copy: it is read again when the list is printed, and the objects are far apart in memory. */
 const char *core_chars(struct core_layout *layout, const uint8_t *object, enum core_field field)
 {
 	const struct core_place *place = &layout->fields[field];
-	const char *text = (const char *)object + place->offset;
 
-	/* most texts can be used where they are */
-	for (size_t i = 0; i < place->bytes && (unsigned char)text[i] >= 0x20 && text[i] != 0x7f; i++) {
-		if (i + 1 < place->bytes && !text[i + 1])
-			return text;
-	}
 	return core_keep_text(layout->core, (const char *)object + place->offset, place->bytes);
 }
 
@@ -174,13 +183,21 @@ struct core_walk core_walk_begin(const uint8_t *head, enum core_structure struct
 	return walk;
 }
 
+/* Load the next element into the processor's cache while the caller reads this one: a walk mostly waits for memory. */
+static void look_ahead(struct core_layout *layout, struct core_walk *walk)
+{
+	walk->element = walk->at ? core_saved(layout->core, walk->at, layout->structure_bytes[walk->structure]) : NULL;
+	for (uint64_t lines = walk->element ? layout->structure_lines[walk->structure] : 0; lines; lines &= lines - 1)
+		__builtin_prefetch(walk->element + (size_t)CORE_LINE_BYTES * (size_t)__builtin_ctzll(lines));
+}
+
 const uint8_t *core_walk_next(struct core_layout *layout, struct core_walk *walk, uint64_t *address_ret)
 {
 	const uint8_t *object;
 
 	if (!walk->at)
 		return NULL;
-	object = core_object_of(layout, walk->at, walk->structure);
+	object = walk->element ? walk->element : core_object_of(layout, walk->at, walk->structure);
 	if (!object || !layout->fields[walk->link].bytes || walk->seen == WALK_MAX) {
 		walk->is_broken = true;
 		return NULL;
@@ -189,5 +206,6 @@ const uint8_t *core_walk_next(struct core_layout *layout, struct core_walk *walk
 	if (address_ret)
 		*address_ret = walk->at;
 	memcpy(&walk->at, core_part_of(layout, object, walk->link), sizeof(walk->at));
+	look_ahead(layout, walk);
 	return object;
 }

@@ -266,4 +266,5 @@ const struct core_list_kind core_io = {
 	CORE_NEEDS(QPAIR_NEEDS, CORE_STRUCTURE_nvmf_req, CORE_STRUCTURE_nvme_command, CORE_STRUCTURE_bdev_io,
 		   CORE_STRUCTURE_bdev_channel, CORE_STRUCTURE_bdev),
 	.fill = fill_io,
+	.fill_by_trace = core_fill_io_by_trace,
 };

@@ -43,8 +43,10 @@ static void check_build_id(struct core *core)
 void core_open_trace(struct core *core)
 {
 	struct fathom_fault why = { 0 };
+	char unpacked[64];
 
-	if (reader_open(core->info.path, &core->trace, &why) != 0) {
+	snprintf(unpacked, sizeof(unpacked), "/proc/self/fd/%d", core->unpacked_fd);
+	if (reader_open(core->unpacked_fd >= 0 ? unpacked : core->info.path, &core->trace, &why) != 0) {
 		core->info.trace_why = core_keep_text(core, why.text, sizeof(why.text));
 		return;
 	}

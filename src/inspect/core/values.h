@@ -7,6 +7,8 @@
 
 /* Find a failed must() without a trace: fill crash->condition and crash->place, or leave them empty. */
 void core_find_must(struct core *core, struct core_crash *crash);
+/* Find the message with which the C library aborted: fill crash->message, or leave it empty. */
+void core_find_abort_message(struct core *core, struct core_crash *crash);
 /*
  * Find the function that failed, and the values of the variables in crash->condition, as "a = 1, b->c = 0x10".
  * `values` has CORE_WORDS_BYTES bytes, `function` 128; what is not known is left out.

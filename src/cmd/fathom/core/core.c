@@ -9,8 +9,8 @@
 enum { EXIT_INCOMPLETE = 1 };
 
 static const char *const part_names[CORE_PARTS] = {
-	[CORE_PART_PROGRAM] = "program",   [CORE_PART_CRASH] = "crash", [CORE_PART_THREADS] = "threads",
-	[CORE_PART_MAPPINGS] = "mappings", [CORE_PART_TRACE] = "trace",
+	[CORE_PART_PROGRAM] = "program", [CORE_PART_CRASH] = "crash",	    [CORE_PART_THREADS] = "threads",
+	[CORE_PART_MODULES] = "modules", [CORE_PART_MAPPINGS] = "mappings", [CORE_PART_TRACE] = "trace",
 };
 
 #define AT(member) .offset = offsetof(struct core_request, member)
@@ -31,15 +31,17 @@ const struct option_table core_table = {
 	.about = "Read the core file of an engine, a server or another program: why it ended, and what it was doing.",
 	OPTION_ROWS(rows),
 	.operands = OPTION_FILES,
-	.operands_after = "program crash threads mappings reactors light-threads pollers io-devices devices subsystems "
-			  "namespaces controllers "
-			  "qpairs io volumes members instances calls connections trace",
+	.operands_after =
+		"program crash threads modules mappings reactors light-threads pollers io-devices devices subsystems "
+		"namespaces controllers "
+		"qpairs io volumes members instances calls connections in-progress trace",
 	.more = "PART selects what to show, all of it; several are possible. Without PART everything is shown, and of long "
 		"lists the first "
 		"rows:\n\n"
 		"  program        the program, its build-id, its version, the process\n"
 		"  crash          the signal or the failed check, the address and the instruction\n"
 		"  threads        backtraces of all threads, the crashed one first\n"
+		"  modules        the program and its libraries, with build-ids\n"
 		"  mappings       the memory, and how much of it is in the core\n"
 		"  reactors       reactors, and what each runs\n"
 		"  light-threads  light threads\n"
@@ -56,10 +58,13 @@ const struct option_table core_table = {
 		"  instances      engines of the host (a server)\n"
 		"  calls          calls that have no response yet (a server)\n"
 		"  connections    connections of calls (a server)\n"
+		"  in-progress    everything in progress that the trace shows\n"
 		"  trace          the last records of the trace\n\n"
 		"gdb is not needed, and neither is the source. The program is: without it there are no function names, "
 		"without debug "
-		"information in it, or in /usr/lib/debug, no objects.\n\n"
+		"information in it, or in /usr/lib/debug, no objects but what the trace shows: io, in-progress. FILE may "
+		"be "
+		"compressed by zstd.\n\n"
 		"Exit status: 0: success; 1: a part of the core or of what is needed to read it is missing, as the remarks "
 		"say; 2: an error.",
 };
@@ -89,7 +94,7 @@ static void choose_all(struct core_request *request)
 {
 	request->is_all = true;
 	for (uint32_t i = 0; i < CORE_PARTS; i++)
-		request->parts[i] = i != CORE_PART_MAPPINGS;
+		request->parts[i] = i != CORE_PART_MAPPINGS && i != CORE_PART_MODULES;
 	for (uint32_t i = 0; core_list_name(i); i++)
 		request->lists[i] = true;
 }

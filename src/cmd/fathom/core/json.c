@@ -61,6 +61,8 @@ static void put_program(const struct core_info *info)
 	put_member("name", trace ? trace->name : NULL);
 	putchar(',');
 	put_member("host", trace ? trace->host : NULL);
+	putchar(',');
+	put_member("trace_problem", info->trace_why);
 	putchar('}');
 }
 
@@ -85,6 +87,8 @@ static void put_crash(const struct core_crash *crash)
 	put_member("place", crash->place[0] ? crash->place : NULL);
 	putchar(',');
 	put_member("values", crash->values[0] ? crash->values : NULL);
+	putchar(',');
+	put_member("message", crash->message[0] ? crash->message : NULL);
 	putchar('}');
 }
 
@@ -143,40 +147,21 @@ static void put_mappings(const struct core *core)
 	putchar(']');
 }
 
-/* ---- lists ---- */
-
-static void put_cell(const struct core_column *column, const struct core_cell *cell)
+static void put_modules(const struct core *core)
 {
-	switch (column->kind) {
-	case CORE_CELL_TEXT:
-		put_member(column->key, cell->text);
-		return;
-	case CORE_CELL_ADDRESS:
-		printf("\"%s\":\"0x%" PRIx64 "\"", column->key, cell->number);
-		return;
-	case CORE_CELL_FLAG:
-		printf("\"%s\":%s", column->key, cell->number ? "true" : "false");
-		return;
-	case CORE_CELL_NUMBER:
-	case CORE_CELL_NS:
-		printf("\"%s\":%" PRIu64, column->key, cell->number);
-		return;
-	}
-}
+	printf("\"modules\":[");
+	for (uint32_t i = 0; i < core_info(core)->module_count; i++) {
+		struct core_module_info module;
 
-static void put_list(const struct core_list *list)
-{
-	putchar('"');
-	for (const char *at = list->name; *at; at++)
-		putchar(*at == '-' ? '_' : *at);
-	printf("\":[");
-	for (uint32_t row = 0; row < list->row_count; row++) {
-		printf("%s{", row ? "," : "");
-		for (uint32_t i = 0; i < list->column_count; i++) {
-			if (i)
-				putchar(',');
-			put_cell(&list->columns[i], &list->cells[(size_t)row * list->column_count + i]);
-		}
+		core_module_at(core, i, &module);
+		printf("%s{\"from\":\"0x%" PRIx64 "\",\"to\":\"0x%" PRIx64 "\",", i ? "," : "", module.from, module.to);
+		put_member("path", module.path);
+		putchar(',');
+		put_member("build_id", module.build_id[0] ? module.build_id : NULL);
+		putchar(',');
+		put_member("file", module.file);
+		putchar(',');
+		put_member("problem", module.file_why);
 		putchar('}');
 	}
 	putchar(']');
@@ -231,11 +216,39 @@ static void put_part(struct core *core, const struct core_request *request, enum
 	case CORE_PART_MAPPINGS:
 		put_mappings(core);
 		break;
+	case CORE_PART_MODULES:
+		put_modules(core);
+		break;
 	case CORE_PART_TRACE:
 	case CORE_PARTS:
 		put_trace(core, request->record_count);
 		break;
 	}
+}
+
+/* What is missing of the lists, and why; which rows come from the trace. */
+static void put_gaps(struct core *core, const struct core_request *request)
+{
+	struct core_list list;
+	bool is_first = true;
+
+	printf("\"missing\":{");
+	for (uint32_t i = 0; core_list_name(i); i++) {
+		if (!request->lists[i] || !core_list(core, i, &list) || !list.problem)
+			continue;
+		put_comma(&is_first);
+		core_print_json_key(list.name);
+		put_text(list.problem);
+	}
+	printf("},\"by_trace\":[");
+	is_first = true;
+	for (uint32_t i = 0; core_list_name(i); i++) {
+		if (!request->lists[i] || !core_list(core, i, &list) || !list.by_trace || !list.row_count)
+			continue;
+		put_comma(&is_first);
+		put_text(list.name);
+	}
+	putchar(']');
 }
 
 void core_print_json(struct core *core, const struct core_request *request)
@@ -246,7 +259,7 @@ void core_print_json(struct core *core, const struct core_request *request)
 	core_load(core);
 	putchar('{');
 	for (int part = 0; part < CORE_PARTS; part++) {
-		if (!request->parts[part])
+		if (!request->parts[part] && !request->is_all)
 			continue;
 		put_comma(&is_first);
 		put_part(core, request, (enum core_part)part);
@@ -255,10 +268,11 @@ void core_print_json(struct core *core, const struct core_request *request)
 		if (!request->lists[i] || !core_list(core, i, &list))
 			continue;
 		put_comma(&is_first);
-		put_list(&list);
+		core_print_json_list(&list);
 	}
 	put_comma(&is_first);
-	printf("\"problems\":[");
+	put_gaps(core, request);
+	printf(",\"problems\":[");
 	for (uint32_t i = 0; i < core_info(core)->remark_count; i++) {
 		if (i)
 			putchar(',');

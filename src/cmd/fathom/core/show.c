@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "cmd/fathom/core/core_command.h"
 
 /* ---- the program ---- */
@@ -48,6 +49,8 @@ static void show_crash(const struct core_crash *crash)
 	printf("crash:     %s\n", crash->words);
 	if (crash->values[0])
 		printf("           %s\n", crash->values);
+	if (crash->message[0])
+		printf("           the C library: %s\n", crash->message);
 	if (crash->mapping[0])
 		printf("           0x%" PRIx64 ": %s\n", crash->address, crash->mapping);
 }
@@ -111,19 +114,22 @@ static void print_ns(char *to, size_t bytes, uint64_t ns)
 		snprintf(to, bytes, "%.3f s", (double)ns / 1e9);
 }
 
-static const char *cell_text(const struct core_column *column, const struct core_cell *cell, char *buffer, size_t bytes)
+enum { BUFFER_BYTES = 2 + TEXT_NUMBER_BYTES + 9 };
+
+static const char *cell_text(const struct core_column *column, const union core_cell *cell, char buffer[BUFFER_BYTES])
 {
 	switch (column->kind) {
 	case CORE_CELL_TEXT:
 		return cell->text ? cell->text : "-";
 	case CORE_CELL_NUMBER:
-		snprintf(buffer, bytes, "%" PRIu64, cell->number);
+		(void)text_decimal(buffer, cell->number);
 		return buffer;
 	case CORE_CELL_ADDRESS:
-		snprintf(buffer, bytes, "0x%" PRIx64, cell->number);
+		memcpy(buffer, "0x", 2);
+		(void)text_hexadecimal(buffer + 2, cell->number);
 		return buffer;
 	case CORE_CELL_NS:
-		print_ns(buffer, bytes, cell->number);
+		print_ns(buffer, BUFFER_BYTES, cell->number);
 		return buffer;
 	case CORE_CELL_FLAG:
 		return cell->number ? "yes" : "-";
@@ -152,12 +158,11 @@ static void show_rows(const struct core_list *list, uint32_t shown)
 	must(table);
 	for (uint32_t row = 0; row < shown; row++) {
 		const char *texts[TABLE_COLUMNS_MAX];
-		char buffers[TABLE_COLUMNS_MAX][32];
+		char buffers[TABLE_COLUMNS_MAX][BUFFER_BYTES];
 
 		for (uint32_t i = 0; i < count; i++)
 			texts[i] = cell_text(&list->columns[places[i]],
-					     &list->cells[(size_t)row * list->column_count + places[i]], buffers[i],
-					     sizeof(buffers[i]));
+					     &list->cells[(size_t)row * list->column_count + places[i]], buffers[i]);
 		must(table_add(table, texts) == 0);
 	}
 	table_print(table, 4, stdout);
@@ -168,7 +173,8 @@ static void show_list(const struct core_list *list, bool cut)
 {
 	uint32_t shown = cut && list->row_count > CORE_ROWS_SHOWN + 4 ? CORE_ROWS_SHOWN : list->row_count;
 
-	printf("%s: %u%s%s\n", list->name, list->row_count, list->problem ? "; " : "", list->problem ? list->problem : "");
+	printf("%s: %u%s%s%s\n", list->name, list->row_count, list->by_trace && list->row_count ? ", by the trace" : "",
+	       list->problem ? "; " : "", list->problem ? list->problem : "");
 	if (shown)
 		show_rows(list, shown);
 	if (shown < list->row_count)
@@ -185,6 +191,22 @@ static void show_mappings(struct core *core)
 		       mapping.from, mapping.to, mapping.is_readable ? 'r' : '-', mapping.is_writable ? 'w' : '-',
 		       mapping.is_executable ? 'x' : '-', mapping.saved >> 10, (mapping.to - mapping.from) >> 10,
 		       mapping.path ? mapping.path : "");
+	}
+}
+
+static void show_modules(struct core *core)
+{
+	for (uint32_t i = 0; i < core_info(core)->module_count; i++) {
+		struct core_module_info module;
+
+		core_module_at(core, i, &module);
+		printf("0x%016" PRIx64 "-0x%016" PRIx64 " %-40s  %s", module.from, module.to,
+		       module.build_id[0] ? module.build_id : "build-id not known", module.path);
+		if (module.file_why)
+			printf("  (%s)", module.file_why);
+		else if (module.file && strcmp(module.file, module.path) != 0)
+			printf("  (%s)", module.file);
+		putchar('\n');
 	}
 }
 
@@ -210,26 +232,17 @@ static void show_trace(struct core *core, uint64_t count)
 	(void)reader_printer_destroy(printer); /* main() reports errors of standard output */
 }
 
-/* Without the objects of the program, the trace has its requests. */
-static void show_stories(struct reader *reader)
+/* Without PART, a list is left out if it has what another list has, or nothing and a remark says why. */
+static bool is_shown(const struct core_list *list, bool has_objects)
 {
-	struct reader_printer *printer;
-	struct reader_walk walk = { 0 };
-	struct reader_story story;
-	uint64_t now = reader_now(reader);
-
-	printf("requests in progress, by the trace:\n");
-	must(reader_printer_create(reader, stdout, READER_PRINT_TEXT, false, &printer) == 0);
-	while (reader_story_next(reader, &walk, &story))
-		reader_print_story(printer, &story, now, story.parent, story.parent_id);
-	(void)reader_printer_destroy(printer); /* main() reports errors of standard output */
+	return list->by_trace ? !has_objects && list->row_count : true;
 }
 
 void core_show(struct core *core, const struct core_request *request)
 {
 	struct core_crash crash;
 	struct core_list list;
-	bool has_lists = false;
+	bool has_objects = false;
 
 	core_load(core);
 	if (request->parts[CORE_PART_PROGRAM])
@@ -240,20 +253,22 @@ void core_show(struct core *core, const struct core_request *request)
 	}
 	if (request->parts[CORE_PART_THREADS])
 		show_threads(core);
+	if (request->parts[CORE_PART_MODULES])
+		show_modules(core);
 	if (request->parts[CORE_PART_MAPPINGS])
 		show_mappings(core);
 	for (uint32_t i = 0; core_list_name(i); i++) {
 		if (!request->lists[i])
 			continue;
-		if (core_list(core, i, &list)) {
-			show_list(&list, request->is_all);
-			has_lists = true;
-		} else if (!request->is_all) {
-			printf("%s: the program has none\n", core_list_name(i));
+		if (!core_list(core, i, &list)) {
+			if (!request->is_all)
+				printf("%s: the program has none\n", core_list_name(i));
+			continue;
 		}
+		has_objects |= !list.by_trace;
+		if (!request->is_all || is_shown(&list, has_objects))
+			show_list(&list, request->is_all);
 	}
-	if (request->is_all && !has_lists && core_trace(core))
-		show_stories(core_trace(core));
 	if (request->parts[CORE_PART_TRACE])
 		show_trace(core, request->record_count);
 	fflush(stdout);

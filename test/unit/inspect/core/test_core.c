@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "base/bits.h"
 #include "inspect/core/core.h"
@@ -173,6 +174,84 @@ static void other_signals_have_their_cause(void **unused)
 	check_words(&made, "no crash: the core was made of a process that ran", "");
 }
 
+static void a_forbidden_system_call_has_its_number(void **unused)
+{
+	struct made_core made = null_read;
+	struct fathom_fault why;
+	struct core_crash crash;
+	struct core *core;
+	size_t bytes;
+
+	made.signal = SIGSYS;
+	made.code = 1;
+	bytes = make_core(&made, bytes_of_core);
+	/* behind the address of the call in the signal's note */
+	for (size_t at = 0; at + 28 < bytes; at += 4) {
+		const uint32_t begin[] = { SIGSYS, 0, 1 }, call = 39;
+
+		if (memcmp(bytes_of_core + at, begin, sizeof(begin)) == 0)
+			memcpy(bytes_of_core + at + 24, &call, sizeof(call));
+	}
+	assert_int_equal(open_bytes(bytes_of_core, bytes, &core, &why), 0);
+	core_crash(core, &crash);
+	assert_non_null(strstr(crash.words, "SIGSYS: system call 39, which a filter (seccomp) forbids, in program"));
+	core_close(core);
+}
+
+static void the_modules_have_build_ids_and_what_is_missing(void **unused)
+{
+	struct core *core = open_made(&null_read);
+	struct core_module_info module;
+
+	core_load(core);
+	assert_int_equal(core_info(core)->module_count, 1);
+	core_module_at(core, 0, &module);
+	assert_string_equal(module.path, "/made/program");
+	assert_string_equal(module.build_id, "deadbeef0102030405060708090a0b0c0d0e0f10");
+	assert_null(module.file);
+	assert_non_null(strstr(module.file_why, "/made/program: No such file"));
+	core_close(core);
+}
+
+static void a_core_of_another_machine_keeps_all_but_registers(void **unused)
+{
+	size_t whole = make_core(&null_read, bytes_of_core);
+	struct fathom_fault why;
+	struct core *core;
+	char text[64];
+
+	((Elf64_Ehdr *)bytes_of_core)->e_machine = EM_RISCV;
+	assert_int_equal(open_bytes(bytes_of_core, whole, &core, &why), 0);
+	assert_non_null(strstr(core_remark_at(core, 0), "another kind of machine (ELF's number 243)"));
+	assert_int_equal(core_info(core)->thread_count, 2);
+	assert_int_equal(core_thread_at(core, 0)->pc, 0);
+	assert_true(core_read_text(core, MADE_DATA + 100, text, sizeof(text)));
+	core_close(core);
+}
+
+static void a_compressed_core_is_unpacked(void **unused)
+{
+	static uint8_t packed[MADE_BYTES_MAX];
+	size_t whole = make_core(&null_read, bytes_of_core), bytes;
+	struct fathom_fault why = { 0 };
+	struct core *core;
+	char text[64];
+
+	bytes = ZSTD_compress(packed, sizeof(packed), bytes_of_core, whole, 3);
+	assert_false(ZSTD_isError(bytes));
+	assert_int_equal(open_bytes(packed, bytes, &core, &why), 0);
+	assert_int_equal(core_info(core)->bytes, whole);
+	assert_false(core_info(core)->truncated);
+	assert_true(core_read_text(core, MADE_DATA + 100, text, sizeof(text)));
+	assert_string_equal(text, MADE_TEXT);
+	core_close(core);
+	/* a part of it */
+	if (open_bytes(packed, bytes - bytes / 3, &core, &why) == 0) {
+		assert_true(core_info(core)->truncated);
+		core_close(core);
+	}
+}
+
 static void without_the_program_frame_pointers_are_followed(void **unused)
 {
 	struct core *core = open_made(&null_read);
@@ -262,7 +341,9 @@ static void other_files_are_refused_with_what_they_are(void **unused)
 	} rows[] = {
 		{ "plain text, long enough to be a header of ELF, that is 64 bytes or more", 68,
 		  "does not begin with an ELF header" },
-		{ "\x28\xb5\x2f\xfd zstd", 9, "is compressed: decompress it first" },
+		{ "\x04\x22\x4d\x18 lz4", 8, "is compressed: decompress it first by `lz4 -d`" },
+		{ "\x1f\x8b gzip", 7, "is compressed: decompress it first by `gzip -d`" },
+		{ "\x28\xb5\x2f\xfd zstd", 9, "is empty: it is not a core file" },
 		{ "FATHOMTR is a trace", 19, "is a trace file, not a core file" },
 		{ "\x7f"
 		  "ELF",
@@ -295,6 +376,10 @@ int main(void)
 		cmocka_unit_test(memory_is_read_within_mappings_only),
 		cmocka_unit_test(a_crash_is_told_in_words),
 		cmocka_unit_test(other_signals_have_their_cause),
+		cmocka_unit_test(a_forbidden_system_call_has_its_number),
+		cmocka_unit_test(the_modules_have_build_ids_and_what_is_missing),
+		cmocka_unit_test(a_core_of_another_machine_keeps_all_but_registers),
+		cmocka_unit_test(a_compressed_core_is_unpacked),
 		cmocka_unit_test(without_the_program_frame_pointers_are_followed),
 		cmocka_unit_test(a_truncated_core_gives_what_is_in_front_of_the_cut),
 		cmocka_unit_test(a_damaged_core_is_read_or_refused),
