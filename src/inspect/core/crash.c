@@ -109,8 +109,10 @@ static bool is_stack_overflow(const struct core *core, const struct core_thread 
 
 	if (apart > STACK_REACH_BYTES || (segment && (segment->flags & PF_W)))
 		return false;
-	/* the guard page, or nothing; the stack is behind it */
+	/* the stack is behind the guard page, over which a large frame may reach */
 	segment = segment_behind(core, segment ? segment->to : address);
+	while (segment && !(segment->flags & (PF_R | PF_W)) && segment->from - address <= STACK_REACH_BYTES)
+		segment = segment_behind(core, segment->to);
 	return segment && (segment->flags & PF_W) && segment->from - address <= STACK_REACH_BYTES;
 }
 

@@ -46,9 +46,10 @@ static void crash_constant(void)
 	*(volatile uint32_t *)constant = 6;
 }
 
-static uint64_t recurse_without_end(volatile uint64_t *above)
+/* Its frame is smaller than the page that guards the stack. */
+static __attribute__((noinline)) uint64_t recurse_without_end(volatile uint64_t *above)
 {
-	volatile uint64_t frame[512];
+	volatile uint64_t frame[128];
 
 	frame[0] = *above;
 	return frame[0] ? recurse_without_end(frame) + frame[0] : 0;
