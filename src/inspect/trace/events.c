@@ -231,8 +231,14 @@ static uint64_t follow_spdk(struct reader_events *events, uint64_t until_tick)
 	return min_u64(until, until_tick);
 }
 
-static int create_events(struct reader *reader, bool follow, const struct reader_rings *rings,
-			 struct reader_events **events_ret)
+/* Which events, from which rings. */
+struct events_want {
+	bool follow;
+	bool rare_only;			  /* no rings of I/O */
+	const struct reader_rings *rings; /* NULL: the file's own */
+};
+
+static int create_events(struct reader *reader, const struct events_want *want, struct reader_events **events_ret)
 {
 	struct reader_events *events = calloc(1, sizeof(*events) + reader->info.thread_count * sizeof(events->streams[0]));
 	int rc;
@@ -240,7 +246,7 @@ static int create_events(struct reader *reader, bool follow, const struct reader
 	if (!events)
 		return -ENOMEM;
 	events->reader = reader;
-	events->until = follow ? 0 : UINT64_MAX;
+	events->until = want->follow ? 0 : UINT64_MAX;
 	events->shared_bit = reader->shared_bit;
 	events->clear_tick = reader->info.clear_tick & ~reader->shared_bit;
 	events->seq_decides_ticks = tick_scale_ticks(&reader->scale, SEQ_DECIDES_MS * NS_PER_MS);
@@ -252,15 +258,16 @@ static int create_events(struct reader *reader, bool follow, const struct reader
 		stream->thread = i;
 		stream->cpu = thread->cpu;
 		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
-			if (!init_lane(events, &stream->lanes[kind], rings, thread, i, kind))
+			if ((kind == TRACE_RING_RARE || !want->rare_only) &&
+			    !init_lane(events, &stream->lanes[kind], want->rings, thread, i, kind))
 				reader_problem(reader, "a ring of thread %u is damaged", i);
 		}
-		if (follow || stream->lanes[0].ring.head || stream->lanes[1].ring.head)
+		if (want->follow || stream->lanes[0].ring.head || stream->lanes[1].ring.head)
 			events->stream_count++;
-		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD && follow; kind++)
+		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD && want->follow; kind++)
 			stream->lanes[kind].ring.next = stream->lanes[kind].ring.head;
 	}
-	if (follow)
+	if (want->follow)
 		events->counts = (struct reader_counts){ 0 };
 	else if (reader->spdk)
 		count_spdk(&events->counts, &reader->spdk->counts);
@@ -286,17 +293,31 @@ static int create_events(struct reader *reader, bool follow, const struct reader
 
 int reader_events(struct reader *reader, struct reader_events **events_ret)
 {
-	return create_events(reader, false, NULL, events_ret);
+	const struct events_want want = { .follow = false };
+
+	return create_events(reader, &want, events_ret);
+}
+
+int reader_events_rare(struct reader *reader, struct reader_events **events_ret)
+{
+	/* in files of SPDK's targets all events are in the rings of I/O */
+	const struct events_want want = { .rare_only = !reader->spdk };
+
+	return create_events(reader, &want, events_ret);
 }
 
 int reader_events_follow(struct reader *reader, struct reader_events **events_ret)
 {
-	return create_events(reader, true, NULL, events_ret);
+	const struct events_want want = { .follow = true };
+
+	return create_events(reader, &want, events_ret);
 }
 
 int reader_events_follow_rings(struct reader *reader, const struct reader_rings *rings, struct reader_events **events_ret)
 {
-	return create_events(reader, true, rings, events_ret);
+	const struct events_want want = { .follow = true, .rings = rings };
+
+	return create_events(reader, &want, events_ret);
 }
 
 void reader_events_forget_lives(struct reader_events *events)

@@ -351,6 +351,12 @@ struct reader_events;
  */
 MUST_CHECK int reader_events(struct reader *reader, struct reader_events **events_ret);
 
+/*
+ * The same without the events of I/O, which are most: a file of any size is read in a short time. For SPDK's files: all
+ * events.
+ */
+MUST_CHECK int reader_events_rare(struct reader *reader, struct reader_events **events_ret);
+
 /* Rings outside the file: a window on a running program's rings, which the caller keeps in its own file. */
 struct reader_rings {
 	int fd;
