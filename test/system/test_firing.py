@@ -435,7 +435,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         os.mkdir(storage)
         self.metrics = free_port()
         self.has_reflinks = xfs.mount(self, storage)
-        engine = self.engine("-m", "3", "--num-trace-entries", "1048576", "--socket-dir", self.directory, "--listen", "127.0.0.1:0",
+        engine = self.engine("-m", "3", "--num-trace-entries", "1048576", "--history", "1", "--socket-dir", self.directory, "--listen", "127.0.0.1:0",
                              "--storage", storage, "--state", os.path.join(self.directory, "state.json"), "--metrics", f"127.0.0.1:{self.metrics}",
                              program=self.program)
         loaded_at = int(pathlib.Path(f"/proc/{engine.pid}/maps").read_text().split("-")[0], 16)

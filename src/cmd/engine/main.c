@@ -100,6 +100,9 @@ static const struct option_row rows[] = {
 	{ "num-trace-entries", 0, OPTION_CALL, "N",
 	  "trace records of each reactor, a power of two from 1024 to 67108864 (default 32768); 0: no trace file",
 	  AT(trace_entries), .read = read_trace_entries },
+	{ "history", 0, OPTION_NUMBER32, "SECONDS",
+	  "note in the trace every SECONDS what block devices and stages did (default 60); 0: never", AT(history_seconds),
+	  OPTION_RANGE(0, 3600) },
 	{ "paranoid", 0, OPTION_NUMBER32, "BLOCKS",
 	  "keep checksums of the last BLOCKS blocks of 4 KiB that were written to each file or device, such as 16384, "
 	  "and let reads fail that do not return them",
@@ -137,7 +140,8 @@ int main(int argc, char **argv)
 		.engine = { .socket_path = ENGINE_SOCKET_DEFAULT,
 			    .version = FATHOM_VERSION,
 			    .server = { .uuid = "", .provider = ENGINE_PROVIDER_DEFAULT },
-			    .trace_entries = TRACE_IO_ENTRIES_DEFAULT },
+			    .trace_entries = TRACE_IO_ENTRIES_DEFAULT,
+			    .history_seconds = ENGINE_HISTORY_SECONDS_DEFAULT },
 		.daemon = { .trace_spec = "all", .name = ENGINE_NAME_DEFAULT },
 	};
 	struct engine_options *options = &line.engine;

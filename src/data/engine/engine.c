@@ -132,6 +132,7 @@ static void finish_init(const struct fathom_fault *why)
 			   engine.options->socket_path);
 		engine_control_ready();
 		device_health_start();
+		history_start();
 	}
 	if (done)
 		done(engine.init_ctx, result);
@@ -395,6 +396,7 @@ static void leave_target(void)
 	if (engine.has_left_target)
 		return;
 	engine.has_left_target = true;
+	history_stop();
 	device_health_stop();
 	moves_stop(moves_stopped);
 }

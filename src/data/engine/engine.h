@@ -20,6 +20,7 @@
 
 #define ENGINE_SOCKET_DEFAULT "/var/tmp/fathom.sock"
 #define ENGINE_NAME_DEFAULT "fathom"
+#define ENGINE_HISTORY_SECONDS_DEFAULT 60
 
 #define ENGINE_PROVIDER_DEFAULT "nvme+tcp"
 
@@ -53,6 +54,7 @@ struct engine_options {
 	struct engine_metrics_options metrics;
 	enum log_level log_level; /* of -L */
 	uint32_t trace_entries;	  /* a power of two; 0: no trace file */
+	uint32_t history_seconds; /* between two notes of history.c; 0: none */
 	uint32_t paranoid_blocks; /* whose checksums are kept for each file; 0: none */
 	bool wait_for_rpc;
 	bool test_methods; /* allow methods that hang or crash the engine, for tests: reactor_hold, engine_crash */

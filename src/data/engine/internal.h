@@ -50,6 +50,12 @@ void space_watch_start(void);
 /* It is being closed. Without space_watch_start(): does nothing. */
 void space_watch_stop(void);
 
+/* ---- history.c: what devices and stages did, in the trace ---- */
+
+/* Start once the engine is ready; stop before the devices are removed. */
+void history_start(void);
+void history_stop(void);
+
 /* ---- device_health.c: log lines about block devices ---- */
 
 /* Start once the engine is ready; stop before the devices are removed. */
