@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import tarfile
 import unittest
 
 from control_rig import SystemTest
@@ -108,6 +109,34 @@ class Core(CoreTest):
         self.assertEqual(os.stat(engine.trace_path + ".crash").st_mode & 0o777, 0o600)
         if how == "stack":
             self.assertRegex(report, r"\n  recurse_without_end\S* \(fathom-engine\+0x\w+\), called by itself \d+ times or more\n")
+
+    def diagnose(self, target, status, *words):
+        done = run(FATHOM, "doctor", "--json", *words, target, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return json.loads(done.stdout)
+
+    def test_the_doctor_reads_a_core(self):
+        """The place of the crash, the values of a must(), what was under way; of a truncated core what is left; a core is never in an archive."""
+        _, core = self.crashed("check")
+        bundle = os.path.join(self.directory, "bundle.tar")
+        first = self.diagnose(core, 2, "--bundle", bundle)["findings"][0]
+        self.assertEqual(first["name"], "must_failed")
+        self.assertIn("must(crash_room.used + wanted <= 7 || crash_room.left > 0)", first["says"])
+        evidence = "\n".join(first["evidence"])
+        self.assertIn("values: crash_room.used = 3, wanted = 5, crash_room.left = -2", evidence)
+        self.assertIn("stack of reactor_0", evidence)
+        self.assertIn(f"fathom core {core}", first["see"])
+        with tarfile.open(bundle) as archive:
+            self.assertEqual(archive.getnames(), ["evidence.json", "report.json", "report.txt"])
+        self.assertEqual(self.diagnose(bundle, 2)["findings"][0], first)
+        with open(core, "r+b") as file:
+            file.truncate(2000000)
+        names = [row["name"] for row in self.diagnose(core, 2)["findings"]]
+        self.assertEqual((names[0], "core_incomplete" in names), ("must_failed", True))
+        with open(core, "r+b") as file:
+            file.truncate(64)
+        self.assertIn(core, run(FATHOM, "doctor", core, check=False).stderr)
+        self.assertEqual(run(FATHOM, "doctor", core, check=False).returncode, 3)
 
     def test_a_report_is_json_lines_if_the_log_is(self):
         engine, _ = self.crashed("store", "--log-to", "json")

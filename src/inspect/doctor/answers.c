@@ -8,17 +8,17 @@
 
 static const struct doctor_call calls[] = {
 	{ .key = "version", .method = "spdk_get_version" },
-	{ .key = "reactors", .method = "framework_get_reactors" },
-	{ .key = "iostat_before", .method = "bdev_get_iostat" },
-	{ .key = "threads_before", .method = "thread_get_stats" },
+	{ .key = "reactors", .method = "framework_get_reactors", .walks = true },
+	{ .key = "iostat_before", .method = "bdev_get_iostat", .walks = true },
+	{ .key = "threads_before", .method = "thread_get_stats", .walks = true },
 	{ .key = "control", .method = "framework_get_control" },
 	{ .key = "pools", .method = "pool_get_pools" },
 	{ .key = "volumes", .method = "volume_get_volumes" },
 	{ .key = "devices", .method = "bdev_get_bdevs" },
 	{ .key = "subsystems", .method = "nvmf_get_subsystems" },
 	{ .key = "trace", .method = "trace_get_info" },
-	{ .key = "iostat", .method = "bdev_get_iostat", .second = true },
-	{ .key = "threads", .method = "thread_get_stats" },
+	{ .key = "iostat", .method = "bdev_get_iostat", .second = true, .walks = true },
+	{ .key = "threads", .method = "thread_get_stats", .walks = true },
 	{ .key = "poll_groups", .method = "nvmf_get_stats", .cores = true },
 };
 

@@ -11,10 +11,13 @@
  *                machine, and of the file systems of its open files
  *   certificates.c  when certificates expire
  *   traced.c     traced_*.c: what the trace file has
+ *   recording.c  the past in a recording of the trace
+ *   crash.c      what a core file has
  *   answers.c    which calls of the control socket to make; the caller makes them
  *   rules*.c     evidence -> findings. Pure
  *   findings.def findings.c  all findings, and their order
  *   print.c      the report
+ *   secrets.c    removes secrets from all that leaves the machine
  *
  * A source writes nothing, takes no lock and attaches to nothing: it disturbs no engine. Each may fail, be refused or not
  * return: that is evidence, too. The document is complete: a saved one gives the same findings on another machine.
@@ -80,10 +83,21 @@ void doctor_look_folders(struct doctor_out *out, const void *ctx);
 /* `ctx` is a const char *: the path of the trace file. */
 void doctor_look_trace(struct doctor_out *out, const void *ctx);
 
+/* `ctx` is a const char *: the path of a core file. */
+void doctor_look_core(struct doctor_out *out, const void *ctx);
+bool doctor_is_core(const char *path);
+/* A recording of the engine: of `path`, or (NULL) that of a recorder that runs. `ctx`: a struct doctor_recording. */
+struct doctor_recording {
+	const char *path, *trace; /* trace "": none */
+	const int32_t *pid;
+};
+void doctor_look_recording(struct doctor_out *out, const void *ctx);
+
 /* The calls of the control socket: call `index`; false: no more. */
 struct doctor_call {
 	const char *key, *method; /* key: where the result belongs in the evidence */
 	bool second;		  /* a second look: DOCTOR_LOOK_MS after the first one */
+	bool walks;		  /* an SPDK target sends messages to its cores for it; ours reads counters */
 	bool cores;		  /* the target sends messages to its cores for this call: it may not answer if one hangs */
 };
 MUST_CHECK bool doctor_call_at(uint32_t index, struct doctor_call *call_ret);
@@ -102,7 +116,9 @@ json_t *doctor_json(const struct findings *list);
 /* "healthy", "degraded", "broken" */
 const char *doctor_health(const struct findings *list);
 
-/* A copy of `evidence` without what a report must not contain: keys, secrets, command lines. */
-json_t *doctor_without_secrets(const json_t *evidence);
+/* A copy of a document without what must not leave the machine: keys, secrets, passwords. */
+json_t *doctor_without_secrets(const json_t *document);
+/* Overwrite the keys in `text`, of any bytes, by asterisks. A key that begins before `text` is not found. */
+void doctor_erase_keys(char *text, size_t bytes);
 
 #endif

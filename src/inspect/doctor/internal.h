@@ -3,6 +3,7 @@
 #ifndef INSPECT_DOCTOR_INTERNAL_H
 #define INSPECT_DOCTOR_INTERNAL_H
 
+#include "base/fault.h"
 #include "inspect/doctor/doctor.h"
 
 /* ---- JSON ---- */
@@ -61,6 +62,24 @@ void traced_calls_event(struct traced_calls *calls, const struct reader_event *e
 json_t *traced_calls_json(const struct traced_calls *calls);
 /* traced_ended.c: { DEVICE: number of its I/Os that ended in the last second }; NULL: no I/O waits, or it is not known. */
 json_t *traced_ended_ios(struct doctor_out *out, struct reader *reader, const json_t *under_way);
+struct reader_event;
+struct traced_past;
+
+/* traced_past.c: the notes of devices and stages. `now_ns`: of the wall clock. Pass all events in their order. */
+struct traced_past *traced_past_create(const struct reader *reader, uint64_t now_ns);
+void traced_past_destroy(struct traced_past *past);
+void traced_past_event(struct traced_past *past, const struct reader_event *event);
+/* Call once, at the end. */
+json_t *traced_past_json(struct traced_past *past);
+struct traced_messages;
+/* traced_messages.c: messages that light threads have not taken. Pass all events in their order. */
+struct traced_messages *traced_messages_create(const struct reader *reader);
+void traced_messages_destroy(struct traced_messages *messages);
+void traced_messages_event(struct traced_messages *messages, const struct reader_event *event);
+/* Call once, at the end. */
+json_t *traced_messages_json(struct traced_messages *messages);
+/* traced_events.c: that of a file; NULL (explained): it cannot be read. */
+json_t *traced_past_of(const char *path, uint64_t now_ns, struct fathom_fault *why);
 /* traced_events.c: { POINT: { "count", "last": [ { "ago_ms", "owner", "args" } ] } } of the points that rules read. */
 json_t *traced_events(struct doctor_out *out, struct reader *reader);
 /* traced_requests.c: groups of requests under way; ended lives that were kept. */
@@ -79,6 +98,11 @@ json_t *doc_cgroups(int32_t pid);
 /* ---- rules: each reads the evidence and adds findings ---- */
 
 void rules_process(const json_t *evidence, struct findings *list);
+/* Add the finding about the end of the process in a core. NULL: there is no core (or no room). */
+struct finding *rules_core_end(const json_t *evidence, struct findings *list);
+void rules_core(const json_t *evidence, struct findings *list);
+void rules_spdk(const json_t *evidence, struct findings *list);
+void rules_past(const json_t *evidence, struct findings *list);
 void rules_threads(const json_t *evidence, struct findings *list);
 void rules_machine(const json_t *evidence, struct findings *list);
 void rules_files(const json_t *evidence, struct findings *list);
@@ -91,6 +115,13 @@ void rules_program(const json_t *evidence, struct findings *list);
 void rules_server(const json_t *evidence, struct findings *list);
 void rules_system(const json_t *evidence, struct findings *list);
 
+/* Memory: what takes long there waited for a CPU. True also if the device is not known. */
+bool doc_is_memory(const json_t *evidence, const char *device);
+/* Is it a target of SPDK? */
+bool doc_is_spdk(const json_t *evidence);
+enum { DOC_WHERE_BYTES = 192 };
+/* Where a thread of the process waits: "nanosleep() in hrtimer_nanosleep". */
+const char *doc_where(const json_t *thread, char to[DOC_WHERE_BYTES]);
 /* The name and process id of the engine, for texts. */
 const char *doc_engine_name(const json_t *evidence);
 int64_t doc_engine_pid(const json_t *evidence);

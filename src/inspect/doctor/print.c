@@ -2,7 +2,6 @@
 /* print - the report: text and JSON. */
 #include <string.h>
 
-#include "base/bits.h"
 #include "inspect/doctor/internal.h"
 
 const char *doctor_health(const struct findings *list)
@@ -83,44 +82,4 @@ json_t *doctor_json(const struct findings *list)
 	if (list->left_out)
 		doc_put(report, "left_out", json_integer(list->left_out));
 	return report;
-}
-
-/* ---- secrets ---- */
-
-static bool is_secret(const char *key)
-{
-	static const char *const words[] = { "secret", "psk", "password", "dhchap", "private", "token", "credential" };
-
-	for (size_t i = 0; i < ARRAY_COUNT(words); i++) {
-		if (strcasestr(key, words[i]))
-			return true;
-	}
-	return strcmp(key, "key") == 0 || strcmp(key, "cmdline") == 0 || strcmp(key, "environ") == 0;
-}
-
-static void remove_secrets(json_t *value)
-{
-	json_t *inner;
-	const char *key;
-	size_t i;
-	void *next;
-
-	json_object_foreach_safe(value, next, key, inner)
-	{
-		if (is_secret(key))
-			(void)json_object_set_new(value, key, json_string("(removed)"));
-		else
-			remove_secrets(inner);
-	}
-	json_array_foreach (value, i, inner)
-		remove_secrets(inner);
-}
-
-json_t *doctor_without_secrets(const json_t *evidence)
-{
-	json_t *copy = json_deep_copy(evidence);
-
-	must(copy);
-	remove_secrets(copy);
-	return copy;
 }

@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "inspect/doctor/internal.h"
@@ -99,6 +101,42 @@ static void put_descriptors(struct doctor_out *out, int32_t pid)
 	doctor_put(out, "descriptors", json_integer(count));
 }
 
+/*
+ * Where the kernel would write a core: the folder of core_pattern, or that in which the process runs. Its file system may
+ * hang: call this last.
+ */
+static void put_core_folder(struct doctor_out *out, int32_t pid)
+{
+	char pattern[LINE_BYTES], folder[PATH_MAX], reached[PATH_MAX + PATH_BYTES];
+	json_t *about = doc_object();
+	struct statvfs space;
+	struct stat st;
+
+	if (doc_read("/proc/sys/kernel/core_pattern", pattern, sizeof(pattern)) == 0 && pattern[0] && pattern[0] != '|') {
+		if (pattern[0] == '/') {
+			snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(pattern, '/') - pattern), pattern);
+			snprintf(reached, sizeof(reached), "/proc/%d/root%s/", pid, folder);
+		} else {
+			ssize_t bytes;
+
+			snprintf(reached, sizeof(reached), "/proc/%d/cwd", pid);
+			bytes = readlink(reached, folder, sizeof(folder) - 1);
+			folder[bytes > 0 ? bytes : 0] = '\0';
+		}
+		doctor_step(out, "looking at the folder of cores");
+		if (stat(reached, &st) != 0) {
+			doc_put(about, "missing", json_boolean(errno == ENOENT));
+		} else if (statvfs(reached, &space) == 0) {
+			doc_put(about, "uid", json_integer(st.st_uid));
+			doc_put(about, "mode", json_integer(st.st_mode & 07777));
+			doc_put(about, "free", json_integer((json_int_t)(space.f_bavail * space.f_frsize)));
+			doc_put(about, "read_only", json_boolean(space.f_flag & ST_RDONLY));
+		}
+		doc_put(about, "path", doc_text(folder[0] ? folder : reached));
+	}
+	doctor_put(out, "core_folder", about);
+}
+
 /* The core of a process that is gone, where core_pattern puts one that has the process id in its name. */
 static void put_core(struct doctor_out *out, int32_t pid)
 {
@@ -150,4 +188,5 @@ void doctor_look_process(struct doctor_out *out, const void *ctx)
 	doctor_put(out, "interval_ms", json_integer((json_int_t)(doctor_elapsed_ms(out) - since_ms)));
 	doctor_put(out, "cgroups_before", cgroups);
 	doctor_put(out, "cgroups", doc_cgroups(pid));
+	put_core_folder(out, pid);
 }

@@ -100,6 +100,8 @@ static void rules_sources(const json_t *evidence, struct findings *list)
 			const char *why = doc_text_at(source, problems[i]);
 
 			/* files.c names the file system; rules_files() makes a finding of it */
+			if (strcmp(name, "answers") == 0 && strcmp(problems[i], "unfinished") == 0)
+				continue; /* rules_threads() makes a finding of it */
 			if (why[0] && !json_is_object(doc_at(source, "hangs")))
 				find_evidence_missing(list, FINDING_CERTAIN, name, why);
 		}
@@ -109,8 +111,9 @@ static void rules_sources(const json_t *evidence, struct findings *list)
 struct findings *doctor_judge(const json_t *evidence)
 {
 	static void (*const rules[])(const json_t *evidence, struct findings *list) = {
-		rules_process,	rules_threads, rules_machine, rules_files,  rules_devices, rules_storage, rules_hosts,
-		rules_requests, rules_control, rules_program, rules_server, rules_system,  rules_sources,
+		rules_process, rules_core,   rules_threads, rules_machine,  rules_files, rules_devices,
+		rules_storage, rules_hosts,  rules_spdk,    rules_requests, rules_past,	 rules_control,
+		rules_program, rules_server, rules_system,  rules_sources,
 	};
 	struct findings *list = findings_create();
 

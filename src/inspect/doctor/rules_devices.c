@@ -166,7 +166,7 @@ static double longest_kept_us(const json_t *evidence, const char *device, uint64
 }
 
 /* Memory: what takes long there waited for a CPU. */
-static bool is_memory(const json_t *evidence, const char *device)
+bool doc_is_memory(const json_t *evidence, const char *device)
 {
 	const json_t *row;
 	size_t i;
@@ -190,7 +190,7 @@ static void judge_rare(const json_t *evidence, const char *device, struct findin
 	uint64_t count;
 
 	longest = longest_kept_us(evidence, device, &count);
-	if (count == 0 || longest < RARE_FACTOR * usual || is_memory(evidence, device))
+	if (count == 0 || longest < RARE_FACTOR * usual || doc_is_memory(evidence, device))
 		return;
 	it = find_rare_slow_io(list, FINDING_LIKELY, device, doc_latency(longest, longest_text),
 			       doc_latency(usual, usual_text));

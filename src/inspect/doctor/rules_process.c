@@ -27,7 +27,8 @@ static void show_end(const json_t *evidence, struct finding *it)
 	const json_t *group;
 	size_t i;
 
-	finding_shows(it, "its trace file is %s", doc_text_at(evidence, "trace.path"));
+	if (!doc_at(evidence, "core"))
+		finding_shows(it, "its trace file is %s", doc_text_at(evidence, "trace.path"));
 	if (last)
 		finding_shows(it, "last sign of life at %s", doc_time(last, text));
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.under_way"), i, group) {
@@ -150,6 +151,13 @@ static void judge_stop(const json_t *evidence, struct findings *list)
 
 void rules_process(const json_t *evidence, struct findings *list)
 {
+	struct finding *end = rules_core_end(evidence, list);
+
+	if (end) {
+		if (doc_text_at(evidence, "trace.path")[0])
+			show_end(evidence, end);
+		return;
+	}
 	if (doc_is_running(evidence))
 		judge_stop(evidence, list);
 	else

@@ -5,6 +5,8 @@
 #include "inspect/doctor/findings.gen.h"
 #include "inspect/doctor/internal.h"
 
+enum { PRIVATE_MEMORY = 1 }; /* bit of coredump_filter */
+
 static void judge_program(const json_t *program, int64_t pid, struct findings *list)
 {
 	const char *running = doc_text_at(program, "running.build_id"), *on_disk = doc_text_at(program, "on_disk.build_id");
@@ -41,22 +43,66 @@ static void judge_libraries(const json_t *evidence, struct findings *list)
 	}
 }
 
+/* Why the folder would take no core of the process; NULL: it would. */
+static const char *folder_problem(const json_t *evidence, char *to, size_t bytes)
+{
+	const json_t *folder = doc_at(evidence, "process.core_folder");
+	int64_t uid = doc_number(evidence, "process.uid", 0), mode = doc_number(folder, "mode", 07777);
+	const char *path = doc_text_at(folder, "path");
+
+	if (doc_is(folder, "missing"))
+		snprintf(to, bytes, "its folder %s does not exist", path);
+	else if (doc_is(folder, "read_only"))
+		snprintf(to, bytes, "the file system of its folder %s is read-only", path);
+	else if (uid != 0 && doc_number(folder, "uid", uid) != uid && !(mode & 022))
+		snprintf(to, bytes, "user %" PRId64 " may not write to its folder %s", uid, path);
+	else if (json_object_get(folder, "free") &&
+		 doc_number(folder, "free", 0) / 1024 < doc_number(evidence, "process.resident_kib", 0))
+		snprintf(to, bytes, "its folder %s has less room than the process has memory", path);
+	else
+		return NULL;
+	return to;
+}
+
+/* Why a crash would leave no core, or one without use; NULL: it would leave one. */
+static const char *core_problem(const json_t *evidence, char *to, size_t bytes)
+{
+	const char *pattern = doc_text_at(evidence, "process.core_pattern");
+	int64_t limit = doc_number(evidence, "process.limits.core", INT64_MAX);
+
+	/* a program that receives cores gets them whatever the limit is */
+	if (pattern[0] == '|')
+		return NULL;
+	if (limit == 0)
+		return "the limit of the size of a core is 0";
+	if (doc_at(evidence, "process.core_pattern") && !pattern[0])
+		return "kernel.core_pattern is empty";
+	if (limit / 1024 < doc_number(evidence, "process.resident_kib", 0)) {
+		snprintf(to, bytes, "it would be cut at the limit of %" PRId64 " bytes", limit);
+		return to;
+	}
+	return folder_problem(evidence, to, bytes);
+}
+
 static void judge_core(const json_t *evidence, struct findings *list)
 {
-	const char *pattern = doc_text_at(evidence, "process.core_pattern"), *core = doc_text_at(evidence, "process.core");
+	const char *core = doc_text_at(evidence, "process.core"), *why;
+	int64_t filter = doc_number(evidence, "process.coredump_filter", -1);
 	struct finding *it;
+	char text[512];
 
 	if (core[0])
 		finding_see(find_core_found(list, FINDING_LIKELY, core), "fathom core %s", core);
-	/* a program that receives cores gets them whatever the limit is */
-	if (json_is_integer(doc_at(evidence, "process.limits.core")) &&
-	    doc_number(evidence, "process.limits.core", 1) == 0 && pattern[0] != '|') {
-		it = find_core_lost(list, FINDING_CERTAIN, "the limit of the size of a core is 0");
-		finding_shows(it, "kernel.core_pattern is \"%s\"", pattern);
-		finding_see(it, "grep core /proc/%" PRId64 "/limits", doc_engine_pid(evidence));
-	} else if (doc_is_running(evidence) && doc_at(evidence, "process.core_pattern") && !pattern[0]) {
-		(void)find_core_lost(list, FINDING_CERTAIN, "kernel.core_pattern is empty");
-	}
+	if (!doc_is_running(evidence))
+		return;
+	why = core_problem(evidence, text, sizeof(text));
+	if (!why && filter >= 0 && !(filter & PRIVATE_MEMORY))
+		why = "coredump_filter leaves out its private memory";
+	if (!why)
+		return;
+	it = find_core_lost(list, FINDING_CERTAIN, why);
+	finding_shows(it, "kernel.core_pattern is \"%s\"", doc_text_at(evidence, "process.core_pattern"));
+	finding_see(it, "grep core /proc/%" PRId64 "/limits", doc_engine_pid(evidence));
 }
 
 static void judge_trace(const json_t *evidence, struct findings *list)

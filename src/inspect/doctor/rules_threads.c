@@ -69,19 +69,19 @@ static const json_t *find_thread(const json_t *evidence, int64_t tid)
 	return NULL;
 }
 
-const char *doc_where(const json_t *thread, char to[CALL_TEXT_BYTES])
+const char *doc_where(const json_t *thread, char to[DOC_WHERE_BYTES])
 {
 	int64_t call = doc_number(thread, "syscall", -1);
 	const char *wchan = doc_text_at(thread, "wchan");
 
 	if (!thread)
-		snprintf(to, CALL_TEXT_BYTES, "not known where");
+		snprintf(to, DOC_WHERE_BYTES, "not known where");
 	else if (call >= 0)
-		snprintf(to, CALL_TEXT_BYTES, "%s()%s%s", call_name(call), wchan[0] ? " in " : "", wchan);
+		snprintf(to, DOC_WHERE_BYTES, "%s()%s%s", call_name(call), wchan[0] ? " in " : "", wchan);
 	else if (wchan[0])
-		snprintf(to, CALL_TEXT_BYTES, "%s", wchan);
+		snprintf(to, DOC_WHERE_BYTES, "%s", wchan);
 	else
-		snprintf(to, CALL_TEXT_BYTES, "state %s", doc_text_at(thread, "state"));
+		snprintf(to, DOC_WHERE_BYTES, "state %s", doc_text_at(thread, "state"));
 	return to;
 }
 
@@ -115,7 +115,7 @@ static void judge_thread(const json_t *evidence, const json_t *traced, struct fi
 {
 	const json_t *thread = find_thread(evidence, doc_number(traced, "tid", 0));
 	int64_t running_ms = doc_number(traced, "running_ms", 0);
-	char since[SHORT_TEXT_BYTES], where[CALL_TEXT_BYTES], what[256];
+	char since[SHORT_TEXT_BYTES], where[DOC_WHERE_BYTES], what[256];
 	const char *name = doc_text_at(traced, "name"), *state = doc_text_at(thread, "state");
 	bool control = strcmp(name, "control") == 0, runs = strcmp(state, "R") == 0 || uses_cpu(evidence, thread);
 	struct finding *it;
@@ -139,7 +139,15 @@ static void judge_socket(const json_t *evidence, struct findings *list)
 {
 	const char *silent = doc_text_at(evidence, "answers.silent"), *missing = doc_text_at(evidence, "answers.missing");
 	char option[TRACE_OPTION_BYTES];
+	const char *unfinished = doc_text_at(evidence, "answers.unfinished");
 	struct finding *it;
+	char text[256];
+
+	/* connect() waits while the backlog is full: the program accepts no connection */
+	if (unfinished[0] && !silent[0]) {
+		snprintf(text, sizeof(text), "%.200s did not return", unfinished);
+		silent = text;
+	}
 
 	if (silent[0]) {
 		it = find_control_silent(list, FINDING_CERTAIN, doc_text_at(evidence, "answers.socket"), silent);
@@ -148,9 +156,29 @@ static void judge_socket(const json_t *evidence, struct findings *list)
 		it = find_reactor_silent(list, FINDING_LIKELY, doc_text_at(evidence, "answers.cores_silent"));
 		doc_doubt_if_contended(evidence, it);
 		finding_see(it, "fathom trace threads%s", doc_trace_option(evidence, option, sizeof(option)));
+		finding_shows(it, "the control socket answered other calls, which need no message to a core");
+		finding_see(it, "fathom rpc -t 2 nvmf_get_stats");
 	} else if (missing[0] && !json_is_false(doc_at(evidence, "trace.engine"))) {
 		it = find_control_missing(list, FINDING_CERTAIN, missing);
 		finding_see(it, "ss -xlp | grep %" PRId64, doc_engine_pid(evidence));
+	}
+}
+
+/* Messages that a light thread does not take. */
+static void judge_messages(const json_t *evidence, struct findings *list)
+{
+	char why[256], oldest[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach ((json_t *)doc_at(evidence, "trace.messages"), i, row) {
+		if (doc_number(row, "oldest_ms", 0) < HUNG_MS)
+			continue;
+		snprintf(why, sizeof(why), "%" PRId64 " wait for the light thread %.96s, the oldest for %s",
+			 doc_number(row, "count", 0), doc_text_at(row, "thread"),
+			 doc_duration((uint64_t)doc_number(row, "oldest_ms", 0), oldest));
+		finding_see(find_reactor_silent(list, FINDING_CERTAIN, why), "fathom trace -n thread_send_msg%s",
+			    doc_trace_option(evidence, option, sizeof(option)));
 	}
 }
 
@@ -170,5 +198,6 @@ void rules_threads(const json_t *evidence, struct findings *list)
 		it = find_process_silent(list, FINDING_CERTAIN, doc_duration((uint64_t)silent_ms, since));
 		finding_see(it, "grep -H . /proc/%" PRId64 "/task/*/wchan", doc_engine_pid(evidence));
 	}
+	judge_messages(evidence, list);
 	judge_socket(evidence, list);
 }

@@ -93,42 +93,89 @@ static json_t *latest_json(const struct reader *reader, const struct latest *lat
 	return row;
 }
 
-json_t *traced_events(struct doctor_out *out, struct reader *reader)
+/* Read all events, at most for EVENTS_MS_MAX. */
+static void read_events(struct doctor_out *out, struct reader *reader, struct latest *latest, struct traced_past *past,
+			struct traced_messages *messages)
 {
-	struct latest *latest = calloc(ARRAY_COUNT(wanted), sizeof(*latest));
-	int16_t place[TRACE_POINTS_MAX];
 	uint64_t since_ms = doctor_elapsed_ms(out), count = 0;
-	json_t *result = doc_object();
+	int16_t place[TRACE_POINTS_MAX];
 	struct traced_calls *calls = traced_calls_create(reader);
 	struct reader_events *events;
 	struct reader_event event;
 
-	must(latest);
 	memset(place, -1, sizeof(place));
 	for (size_t i = 0; i < ARRAY_COUNT(wanted); i++) {
 		latest[i].point = reader_point_by_name(reader, wanted[i]);
 		if (latest[i].point && latest[i].point->id < TRACE_POINTS_MAX)
 			place[latest[i].point->id] = (int16_t)i;
 	}
-	if (reader_events(reader, &events) == 0) {
-		while (reader_event_next(events, &event)) {
-			if (event.point && event.point_id < TRACE_POINTS_MAX && place[event.point_id] >= 0) {
-				struct latest *of = &latest[place[event.point_id]];
+	if (reader_events_rare(reader, &events) != 0) {
+		traced_calls_destroy(calls);
+		return;
+	}
+	while (reader_event_next(events, &event)) {
+		if (event.point && event.point_id < TRACE_POINTS_MAX && place[event.point_id] >= 0) {
+			struct latest *of = &latest[place[event.point_id]];
 
-				of->events[of->count++ % LAST_MAX] = event;
-			}
-			traced_calls_event(calls, &event);
-			if (++count % CHECKED_EACH == 0 && doctor_elapsed_ms(out) - since_ms > EVENTS_MS_MAX)
-				break;
+			of->events[of->count++ % LAST_MAX] = event;
 		}
-		reader_events_free(events);
+		traced_calls_event(calls, &event);
+		traced_past_event(past, &event);
+		traced_messages_event(messages, &event);
+		if (++count % CHECKED_EACH == 0 && doctor_elapsed_ms(out) - since_ms > EVENTS_MS_MAX) {
+			doctor_put(out, "events_cut", json_true());
+			break;
+		}
 	}
 	doctor_put(out, "calls", traced_calls_json(calls));
 	traced_calls_destroy(calls);
+	reader_events_free(events);
+}
+
+json_t *traced_events(struct doctor_out *out, struct reader *reader)
+{
+	struct latest *latest = calloc(ARRAY_COUNT(wanted), sizeof(*latest));
+	json_t *result = doc_object();
+	struct traced_messages *messages;
+	struct traced_past *past;
+	uint64_t now_ns;
+
+	must(latest);
+	if (reader_wall_ns(reader, reader_now(reader), &now_ns) != 0)
+		now_ns = 0;
+	past = traced_past_create(reader, now_ns);
+	messages = traced_messages_create(reader);
+	read_events(out, reader, latest, past, messages);
 	for (size_t i = 0; i < ARRAY_COUNT(wanted); i++) {
 		if (latest[i].count)
 			doc_put(result, wanted[i], latest_json(reader, &latest[i]));
 	}
+	doctor_put(out, "past", traced_past_json(past));
+	doctor_put(out, "messages", traced_messages_json(messages));
+	traced_messages_destroy(messages);
+	traced_past_destroy(past);
 	free(latest);
+	return result;
+}
+
+json_t *traced_past_of(const char *path, uint64_t now_ns, struct fathom_fault *why)
+{
+	struct traced_past *past;
+	struct reader_events *events;
+	struct reader_event event;
+	struct reader *reader;
+	json_t *result = NULL;
+
+	if (reader_open(path, &reader, why) != 0)
+		return NULL;
+	past = traced_past_create(reader, now_ns);
+	if (reader_events_rare(reader, &events) == 0) {
+		while (reader_event_next(events, &event))
+			traced_past_event(past, &event);
+		reader_events_free(events);
+		result = traced_past_json(past);
+	}
+	traced_past_destroy(past);
+	reader_close(reader);
 	return result;
 }

@@ -19,6 +19,7 @@ struct asker {
 	struct rpc_client *client;
 	json_t *refused; /* { METHOD: why } */
 	uint64_t first_look_ms;
+	bool spdk;
 };
 
 static int open_client(struct asker *asker, double timeout_sec)
@@ -45,6 +46,9 @@ static int ask(struct asker *asker, const struct doctor_call *call)
 	int rc = rpc_client_call(asker->client, call->method, NULL, &result, &why);
 
 	if (rc == 0) {
+		const char *version = json_string_value(json_object_get(result, "version"));
+
+		asker->spdk |= version && strncmp(version, "SPDK", strlen("SPDK")) == 0;
 		doctor_put(asker->out, call->key, result);
 	} else if (rc == -EREMOTEIO) {
 		(void)json_object_set_new(asker->refused, call->method,
@@ -53,7 +57,8 @@ static int ask(struct asker *asker, const struct doctor_call *call)
 	} else {
 		snprintf(text, sizeof(text),
 			 rc == -ETIMEDOUT ? "%s was not answered in time" : "%s: the connection was lost", call->method);
-		doctor_put(asker->out, call->cores ? "cores_silent" : "silent", json_string(text));
+		doctor_put(asker->out, call->cores || (call->walks && asker->spdk) ? "cores_silent" : "silent",
+			   json_string(text));
 	}
 	return rc;
 }

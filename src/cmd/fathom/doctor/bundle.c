@@ -15,11 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "cmd/fathom/doctor/doctor.h"
 
-enum { BLOCK = 512, COPY_BYTES = 1 << 20, EVIDENCE_BYTES_MAX = 256 << 20 };
+enum { BLOCK = 512, COPY_BYTES = 1 << 20, KEY_BYTES_MAX = 16384, EVIDENCE_BYTES_MAX = 256 << 20 };
 
 struct tar_header {
 	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[100], magic[6], version[2];
@@ -82,22 +83,30 @@ static int write_json(int fd, const char *name, const json_t *value)
 	return rc;
 }
 
-/* The file may be written to meanwhile: exactly `bytes` of it are copied; what is missing becomes zeroes. */
+/*
+ * The file may be written to meanwhile: exactly `bytes` of it are copied; what is missing becomes zeroes. Keys are erased:
+ * the last KEY_BYTES_MAX bytes of each part are looked at again with the next one, for a key that lies in both.
+ */
 static int copy_file(int to, int from, uint64_t bytes)
 {
-	char *buffer = calloc(1, COPY_BYTES);
+	char *buffer = calloc(1, COPY_BYTES + KEY_BYTES_MAX);
 	uint64_t done = 0;
+	size_t kept = 0; /* in front of the buffer, not written yet */
 	int rc = 0;
 
 	must(buffer);
 	while (rc == 0 && done < bytes) {
-		size_t part = bytes - done < COPY_BYTES ? (size_t)(bytes - done) : COPY_BYTES;
-		ssize_t got = pread(from, buffer, part, (off_t)done);
+		size_t part = bytes - done < COPY_BYTES ? (size_t)(bytes - done) : COPY_BYTES, ready;
+		ssize_t got = pread(from, buffer + kept, part, (off_t)done);
 
 		if (got < (ssize_t)part)
-			memset(buffer + (got > 0 ? got : 0), 0, part - (size_t)(got > 0 ? got : 0));
-		rc = file_write(to, buffer, part);
+			memset(buffer + kept + (got > 0 ? got : 0), 0, part - (size_t)(got > 0 ? got : 0));
 		done += part;
+		doctor_erase_keys(buffer, kept + part);
+		ready = done == bytes ? kept + part : kept + part - (size_t)min_u64(kept + part, KEY_BYTES_MAX);
+		rc = file_write(to, buffer, ready);
+		kept = kept + part - ready;
+		memmove(buffer, buffer + ready, kept);
 	}
 	free(buffer);
 	return rc ? rc : write_padding(to, bytes);
@@ -129,6 +138,7 @@ static int write_text(int fd, const struct doctor_bundle *bundle)
 	must(to);
 	doctor_report_print(bundle->report, to);
 	fclose(to);
+	doctor_erase_keys(text, bytes);
 	rc = write_member(fd, "report.txt", text, bytes);
 	free(text);
 	return rc;
@@ -137,7 +147,8 @@ static int write_text(int fd, const struct doctor_bundle *bundle)
 static int write_all(int fd, const struct doctor_bundle *bundle)
 {
 	static const char end[2 * BLOCK];
-	json_t *evidence = doctor_without_secrets(bundle->evidence), *report = doctor_report_json(bundle->report);
+	json_t *evidence = doctor_without_secrets(bundle->evidence), *whole = doctor_report_json(bundle->report);
+	json_t *report = doctor_without_secrets(whole);
 	int rc = write_json(fd, "evidence.json", evidence);
 
 	if (rc == 0)
@@ -148,6 +159,7 @@ static int write_all(int fd, const struct doctor_bundle *bundle)
 		rc = write_trace(fd, bundle->trace);
 	json_decref(evidence);
 	json_decref(report);
+	json_decref(whole);
 	return rc ? rc : file_write(fd, end, sizeof(end));
 }
 

@@ -11,7 +11,7 @@ enum { EXIT_HEALTHY = 0, EXIT_DEGRADED = 1, EXIT_BROKEN = 2, EXIT_COULD_NOT_LOOK
 
 struct doctor_options {
 	bool json, force;
-	const char *bundle, *certificates, *server;
+	const char *bundle, *certificates, *server, *past;
 };
 
 #define CERTIFICATES "/etc/fathom/certs"
@@ -26,19 +26,23 @@ static const struct option_row rows[] = {
 	  AT(certificates), .values = OPTION_FOLDERS },
 	{ "server", 0, OPTION_TEXT, "FILE", "look at the server of this configuration, which need not run", AT(server),
 	  .values = OPTION_FILES },
+	{ "past", 0, OPTION_TEXT, "FILE",
+	  "compare also with the past in this recording (`fathom trace record`); default: the file of a "
+	  "recorder that runs",
+	  AT(past), .values = OPTION_FILES },
 	OPTION_HELP_ROW,
 };
 
 const struct option_table doctor_table = {
 	.name = "fathom doctor",
-	.usage = "fathom doctor [OPTION...] [PID|NAME|SOCKET|FILE]",
+	.usage = "fathom doctor [OPTION...] [PID|NAME|SOCKET|FILE|CORE]",
 	.about =
 		"Find what is wrong with an engine, or with a server and its engines, in less than ten seconds and without "
 		"disturbing them. The argument names the process by its id, its program, the name of its trace file, its "
-		"control socket, or its trace file, also of an engine that has ended; or it is an archive of --bundle. "
-		"Without an argument it is the server of this machine with its engines; without a server the only engine "
-		"that runs, else the one that ended last. SPDK's targets are supported, too. Findings stand in the order "
-		"of causes.",
+		"control socket, or its trace file, also of an engine that has ended; or it is a core file, or an archive "
+		"of --bundle. Without an argument it is the server of this machine with its engines; without a server the "
+		"only engine that runs, else the one that ended last. SPDK's targets are supported, too. Findings stand in "
+		"the order of causes.",
 	OPTION_ROWS(rows),
 	.operands = OPTION_TRACE_NAMES,
 	.more = "Exit status: 0: healthy; 1: degraded; 2: broken; 3: the doctor could not look, or an error of the command "
@@ -66,7 +70,8 @@ static int report(const struct doctor_options *options, const struct doctor_targ
 		[FINDING_NOTE] = EXIT_HEALTHY, [FINDING_DEGRADED] = EXIT_DEGRADED, [FINDING_BROKEN] = EXIT_BROKEN
 	};
 	struct doctor_report *made = doctor_report_create(evidence);
-	const struct doctor_bundle bundle = { evidence, made, target->trace, options->force };
+	/* a core has all memory of the process, secrets too: it is never a part of the archive */
+	const struct doctor_bundle bundle = { evidence, made, target->core[0] ? "" : target->trace, options->force };
 	int status = statuses[doctor_report_worst(made)];
 	struct fathom_fault why;
 
@@ -93,6 +98,11 @@ static int find_target(const struct doctor_options *options, const char *name, s
 	return rc == -ENOENT ? doctor_find(NULL, target_ret, why) : rc;
 }
 
+static bool is_unreadable_core(const json_t *evidence)
+{
+	return json_is_string(json_object_get(json_object_get(evidence, "core"), "refused"));
+}
+
 int cmd_doctor(int argc, char **argv)
 {
 	struct doctor_options options = { .certificates = CERTIFICATES };
@@ -117,7 +127,14 @@ int cmd_doctor(int argc, char **argv)
 		return EXIT_COULD_NOT_LOOK;
 	}
 	if (!target.evidence[0])
-		evidence = target.is_server ? doctor_look_host(&target) : doctor_look_engine(&target, options.certificates);
+		evidence = target.is_server ? doctor_look_host(&target)
+					    : doctor_look_engine(&target, options.certificates, options.past);
+	if (is_unreadable_core(evidence)) {
+		fprintf(stderr, "fathom doctor: %s\n",
+			json_string_value(json_object_get(json_object_get(evidence, "core"), "refused")));
+		json_decref(evidence);
+		return EXIT_COULD_NOT_LOOK;
+	}
 	status = report(&options, &target, evidence);
 	json_decref(evidence);
 	if (fflush(stdout) != 0 || ferror(stdout))

@@ -29,11 +29,12 @@ struct doctor_target {
 	char evidence[PATH_MAX]; /* a saved one; "": look */
 	bool is_server;		 /* a fathom-server, with: */
 	char configuration[PATH_MAX];
+	char core[PATH_MAX]; /* a core file, whose trace is `trace`, too; "": none */
 };
 
 /*
  * Find what `name` names: a process id, the name of a program or of its trace file, a control socket, a trace file, a
- * bundle; NULL: the only engine. Errors (explained): -ENOENT, -EACCES, -EEXIST (several).
+ * core file, a bundle; NULL: the only engine. Errors (explained): -ENOENT, -EACCES, -EEXIST (several).
  */
 MUST_CHECK int doctor_find(const char *name, struct doctor_target *target_ret, struct fathom_fault *why);
 
@@ -67,8 +68,11 @@ void doctor_look_port(struct doctor_out *out, const void *ctx);
 /* The source "agents" of this machine; `ctx` is not used. */
 void doctor_look_agents(struct doctor_out *out, const void *ctx);
 
-/* Look at all sources of an engine, with the certificates of a folder; of a server and its engines. Pair: json_decref(). */
-json_t *doctor_look_engine(const struct doctor_target *target, const char *certificates);
+/*
+ * Look at all sources of an engine, with the certificates of a folder and the recording `past` (NULL: that of a recorder
+ * that runs); of a server and its engines. Pair: json_decref().
+ */
+json_t *doctor_look_engine(const struct doctor_target *target, const char *certificates, const char *past);
 json_t *doctor_look_host(const struct doctor_target *target);
 
 /* ---- the report ---- */

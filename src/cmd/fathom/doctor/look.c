@@ -12,10 +12,12 @@
 #include "cmd/fathom/doctor/doctor.h"
 
 enum { SERVER_LIMIT_MS = 2000, PATHS_MAX = 128, ENGINES_MAX = 16, NAME_BYTES = 32 };
-enum { ENGINE_SOURCES = 5, SERVER_SOURCES = 9 };
+enum { ENGINE_SOURCES = 6, SERVER_SOURCES = 9 };
 static_assert(SERVER_SOURCES + ENGINES_MAX * ENGINE_SOURCES <= DOCTOR_SOURCES_MAX, "one look for all");
 
-static const char *const engine_sources[ENGINE_SOURCES] = { "process", "machine", "files", "trace", "answers" };
+static const char *const engine_sources[ENGINE_SOURCES] = {
+	"process", "machine", "files", "trace", "answers", "recording"
+};
 
 static void put_looked(json_t *evidence)
 {
@@ -24,15 +26,21 @@ static void put_looked(json_t *evidence)
 					   FATHOM_VERSION)) == 0);
 }
 
-json_t *doctor_look_engine(const struct doctor_target *target, const char *certificates)
+json_t *doctor_look_engine(const struct doctor_target *target, const char *certificates, const char *past)
 {
+	const struct doctor_recording recording = { past, target->trace, &target->pid };
 	const struct doctor_paths paths = { &certificates, 1 };
 	const struct doctor_source sources[] = {
-		{ "process", doctor_look_process, &target->pid }, { "machine", doctor_look_machine, &target->pid },
-		{ "files", doctor_look_files, &target->pid },	  { "trace", doctor_look_trace, target->trace },
-		{ "answers", doctor_look_answers, target },	  { "certificates", doctor_look_certificates, &paths },
+		{ "process", doctor_look_process, &target->pid },
+		{ "machine", doctor_look_machine, &target->pid },
+		{ "files", doctor_look_files, &target->pid },
+		{ "trace", doctor_look_trace, target->trace },
+		{ "answers", doctor_look_answers, target },
+		{ "certificates", doctor_look_certificates, &paths },
+		{ "recording", doctor_look_recording, &recording },
+		{ "core", doctor_look_core, target->core }, /* the last one: only if there is a core */
 	};
-	json_t *evidence = doctor_look(sources, ARRAY_COUNT(sources), DOCTOR_LIMIT_MS);
+	json_t *evidence = doctor_look(sources, ARRAY_COUNT(sources) - !target->core[0], DOCTOR_LIMIT_MS);
 
 	put_looked(evidence);
 	return evidence;
@@ -43,6 +51,7 @@ json_t *doctor_look_engine(const struct doctor_target *target, const char *certi
 /* An engine below the server. */
 struct below {
 	struct doctor_target target;
+	struct doctor_recording recording;
 	int64_t index;
 	char names[ENGINE_SOURCES][NAME_BYTES]; /* "0/process" */
 };
@@ -94,6 +103,8 @@ static void add_engine(struct server_look *look, const json_t *row)
 	add_source(look, engine->names[2], doctor_look_files, &engine->target.pid);
 	add_source(look, engine->names[3], doctor_look_trace, engine->target.trace);
 	add_source(look, engine->names[4], doctor_look_answers, &engine->target);
+	engine->recording = (struct doctor_recording){ NULL, engine->target.trace, &engine->target.pid };
+	add_source(look, engine->names[5], doctor_look_recording, &engine->recording);
 	look->engine_count++;
 }
 

@@ -25,7 +25,12 @@ static void make_title(const json_t *evidence, char title[TITLE_BYTES])
 	const json_t *trace = json_object_get(evidence, "trace"), *process = json_object_get(evidence, "process");
 	const char *name = json_string_value(json_object_get(trace, "program"));
 	json_int_t pid = json_integer_value(json_object_get(trace, "pid"));
+	const json_t *core = json_object_get(evidence, "core");
 
+	if (!name && core) {
+		name = json_string_value(json_object_get(core, "name"));
+		pid = json_integer_value(json_object_get(core, "pid"));
+	}
 	if (!name)
 		name = json_string_value(json_object_get(process, "name"));
 	if (pid == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* target - finds the process, the trace file and the control socket of an engine; no call here can block. */
+/* target - finds the process, the trace file and the control socket of an engine; no call here can block for long. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -8,12 +8,17 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "cmd/fathom/doctor/doctor.h"
 #include "cmd/fathom/top/top.h"
 #include "inspect/trace/trace_file.h"
+
+enum { ANSWER_MS = 2000 };
 
 /* The process that listens on a socket; 0: not known. */
 static int32_t listener_of(const char *path)
@@ -106,7 +111,7 @@ static int find_by_socket(struct doctor_target *target, const char *path, struct
 static bool is_evidence(const char *path)
 {
 	char begin[16] = "";
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t got = fd >= 0 ? read(fd, begin, sizeof(begin) - 1) : -1;
 
 	if (fd >= 0)
@@ -114,14 +119,53 @@ static bool is_evidence(const char *path)
 	return got > 0 && (begin[0] == '{' || strncmp(begin, "evidence.json", strlen("evidence.json")) == 0);
 }
 
+/*
+ * Does the file system of `path` answer? A child asks, which may wait for ever; one that cannot be killed is left to the
+ * kernel.
+ */
+static bool does_answer(const char *path)
+{
+	struct timespec pause = { .tv_nsec = 5 * NS_PER_MS };
+	uint64_t deadline_ns = clock_monotonic_ns() + ANSWER_MS * NS_PER_MS;
+	pid_t pid, ended = 0;
+	struct stat st;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0)
+		return true; /* not known */
+	if (pid == 0) {
+		int fd = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+
+		_exit(fd >= 0 && read(fd, &st, sizeof(st)) < 0);
+	}
+	while ((ended = waitpid(pid, NULL, WNOHANG)) == 0 && clock_monotonic_ns() < deadline_ns)
+		nanosleep(&pause, NULL);
+	if (ended == 0) {
+		kill(pid, SIGKILL);
+		(void)waitpid(pid, NULL, WNOHANG); /* it may not end even now */
+	}
+	return ended != 0;
+}
+
 static int find_by_path(struct doctor_target *target, const char *path, struct fathom_fault *why)
 {
 	struct stat st;
 
+	if (!does_answer(path))
+		return fault(why, -ETIMEDOUT, "%.200s: its file system does not answer", path);
 	if (stat(path, &st) != 0)
 		return fault(why, -errno, "%.200s: %s", path, strerror(errno));
 	if (S_ISSOCK(st.st_mode))
 		return find_by_socket(target, path, why);
+	if (!S_ISREG(st.st_mode))
+		return fault(why, -EINVAL, "%.200s: neither a file nor a socket", path);
+	if (doctor_is_core(path)) {
+		if (text_copy(target->core, PATH_MAX, path) != 0 || text_copy(target->trace, PATH_MAX, path) != 0)
+			return fault(why, -ENAMETOOLONG, "%.200s: too long", path);
+		snprintf(target->no_socket, sizeof(target->no_socket), "it is a core file");
+		return 0;
+	}
 	if (text_copy(is_evidence(path) ? target->evidence : target->trace, PATH_MAX, path) != 0)
 		return fault(why, -ENAMETOOLONG, "%.200s: too long", path);
 	return target->evidence[0] ? 0 : find_by_trace(target, why);

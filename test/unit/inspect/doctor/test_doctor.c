@@ -95,11 +95,157 @@ static void each_row_of_evidence_gives_its_finding(void **state)
 		   "configuration_unsaved");
 	check_only("{" ALIVE ", \"calls\": [{\"method\": \"m\", \"ago_ms\": 13000}]}}", "call_hangs");
 	check_only("{" ALIVE ", \"calls\": [{\"method\": \"m\", \"ago_ms\": 11000}]}}", "");
+	check_only("{" ALIVE ", \"messages\": [{\"thread\": \"t\", \"count\": 2, \"oldest_ms\": 2500}]}}",
+		   "reactor_silent");
+	check_only("{" ALIVE ", \"messages\": [{\"thread\": \"t\", \"count\": 2, \"oldest_ms\": 1500}]}}", "");
+	check_only("{" ALIVE "}, \"answers\": {\"unfinished\": \"connecting to /s\"}}", "control_silent");
 	check_only("{" ALIVE ", \"points_off\": 3}}", "trace_incomplete");
 	check_only("{" ALIVE ", \"spdk\": true, \"points_off\": 3}}", "");
 	check_only("{" ALIVE "}, \"process\": {\"core_pattern\": \"|/bin/keep\", \"limits\": {\"core\": 0}}}", "");
 	check_only("{" ALIVE "}, \"process\": {\"core_pattern\": \"core\", \"limits\": {\"core\": null}}}", "");
+	check_only("{" ALIVE
+		   "}, \"process\": {\"core_pattern\": \"core\", \"resident_kib\": 9, \"limits\": {\"core\": 1024}}}",
+		   "core_lost");
+	check_only("{" ALIVE "}, \"process\": {\"core_pattern\": \"core\", \"coredump_filter\": 2}}", "core_lost");
+	check_only("{" ALIVE "}, \"process\": {\"core_pattern\": \"core\", \"coredump_filter\": 51}}", "");
+	check_only(
+		"{" ALIVE
+		"}, \"process\": {\"core_pattern\": \"/a/core\", \"core_folder\": {\"path\": \"/a\", \"missing\": true}}}",
+		"core_lost");
+	check_only("{" ALIVE "}, \"process\": {\"core_pattern\": \"core\", \"uid\": 7, \"core_folder\": {\"path\": \"/a\", "
+		   "\"uid\": 0, \"mode\": 493}}}",
+		   "core_lost");
 	check_only("{" ALIVE "}, \"files\": {\"refused\": \"Permission denied\"}}", "evidence_missing");
+}
+
+/* ---- the past ---- */
+
+#define FILE_DEVICE "\"devices\": [{\"name\": \"d\", \"product_name\": \"URING bdev\"}]"
+
+/* A device that did `count` writes of `us` each in the last minute, and 6000 of `past_us` in the hour before. */
+static void check_past(int count, int us, int past_us, const char *name)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		 "{" ALIVE
+		 ", \"past\": {\"devices\": {\"d\": {\"writes\": {\"latest\": {\"count\": %d, \"us\": %d, \"ms\": 60000}, "
+		 "\"hour\": {\"count\": 6000, \"us\": %d, \"ms\": 3600000}}}}}}, \"answers\": {" FILE_DEVICE "}}",
+		 count, us, past_us);
+	check_only(text, name);
+}
+
+static void a_device_is_compared_with_its_past(void **state)
+{
+	(void)state;
+	check_past(100, 8100, 400, "latency_grew");
+	check_past(100, 8100, 4000, "");	       /* twice as long */
+	check_past(100, 2000, 400, "latency_changed"); /* no disk is that fast */
+	check_past(100, 400, 40, "");		       /* short */
+	check_past(10, 8100, 400, "");		       /* few */
+	check_past(900, 8100, 400, "latency_changed"); /* it has more to do */
+	check_past(100, 400, 8100, "");		       /* faster */
+}
+
+static void the_stage_that_grew_is_evidence(void **state)
+{
+	struct findings *list = judge(
+		"{" ALIVE
+		", \"past\": {\"devices\": {\"d\": {\"writes\": {\"latest\": {\"count\": 99, \"us\": 8100, \"ms\": 60000}, "
+		"\"hour\": {\"count\": 6000, \"us\": 400, \"ms\": 3600000}}}}, \"stages\": {\"bdev_io DISPATCHED\": "
+		"{\"latest\": "
+		"{\"count\": 99, \"us\": 8000}, \"hour\": {\"count\": 6000, \"us\": 300}}, \"bdev_io SUBMITTED\": "
+		"{\"latest\": "
+		"{\"count\": 99, \"us\": 1}, \"hour\": {\"count\": 6000, \"us\": 1}}}}}, \"answers\": {" FILE_DEVICE "}}");
+
+	(void)state;
+	assert_int_equal(list->count, 1);
+	assert_string_equal(list->rows[0].says,
+			    "writes of d take longer than before: 8.1 ms in the last minute, 400 us in the "
+			    "hour before");
+	assert_int_equal(json_array_size(list->rows[0].shows), 2);
+	assert_string_equal(json_string_value(json_array_get(list->rows[0].shows, 1)),
+			    "the stage bdev_io DISPATCHED grew: 8.0 ms, before 300 us");
+	findings_destroy(list);
+}
+
+/* I/Os of a device that ended while the doctor looked; it had `past` in the hour before, here in a recording. */
+static void check_rate(int ended, int past, const char *name)
+{
+	char text[1024];
+
+	snprintf(
+		text, sizeof(text),
+		"{" ALIVE
+		", \"past\": {\"devices\": {\"d\": {}}}}, \"recording\": {\"past\": {\"devices\": {\"d\": {\"reads\": "
+		"{\"hour\": {\"count\": %d, \"us\": 1, \"ms\": 3600000}}}}}}, \"answers\": {\"iostat_before\": {\"bdevs\": "
+		"[{\"name\": \"d\", \"num_read_ops\": 7}]}, \"iostat\": {\"bdevs\": [{\"name\": \"d\", \"num_read_ops\": "
+		"%d}]}}}",
+		past, 7 + ended);
+	check_only(text, name);
+}
+
+static void a_rate_that_drops_is_a_note(void **state)
+{
+	(void)state;
+	check_rate(0, 360000, "rate_dropped");
+	check_rate(5, 360000, "rate_dropped");
+	check_rate(50, 360000, "");
+	check_rate(0, 3600, ""); /* one a second: a pause */
+}
+
+/* ---- SPDK's targets ---- */
+
+#define SPDK "\"answers\": {\"version\": {\"version\": \"SPDK v26.09\"}"
+
+static void a_target_of_spdk_is_judged_by_what_it_offers(void **state)
+{
+	(void)state;
+	check_only("{\"process\": {\"pid\": 7, \"interval_ms\": 1000, \"threads\": [{\"name\": \"reactor_0\", \"tid\": 7, "
+		   "\"state\": "
+		   "\"S\", \"ran_ms\": 0.0, \"syscall\": 230}]}, " SPDK "}}",
+		   "reactor_blocked");
+	check_only("{\"process\": {\"pid\": 7, \"interval_ms\": 1000, \"threads\": [{\"name\": \"reactor_0\", \"tid\": 7, "
+		   "\"state\": "
+		   "\"S\", \"ran_ms\": 0.0, \"syscall\": 232}]}, " SPDK "}}",
+		   "");
+	check_only("{\"process\": {\"pid\": 7}, " SPDK
+		   ", \"threads_before\": {\"threads\": [{\"id\": 1, \"busy\": 5, \"idle\": 5}]}, "
+		   "\"threads\": {\"threads\": [{\"id\": 1, \"busy\": 5, \"idle\": 5}]}}}",
+		   "reactor_silent");
+	check_only("{\"process\": {\"pid\": 7}, " SPDK
+		   ", \"iostat_before\": {\"bdevs\": [{\"name\": \"d\"}]}, \"iostat\": {\"bdevs\": "
+		   "[{\"name\": \"d\"}]}, \"poll_groups\": {\"poll_groups\": [{\"pending_bdev_io\": 3}]}}}",
+		   "device_hung");
+}
+
+/* ---- cores ---- */
+
+static void a_core_tells_how_its_process_ended(void **state)
+{
+	struct findings *list = judge("{\"core\": {\"path\": \"/c\", \"name\": \"fathom\", \"pid\": 7, \"crash\": "
+				      "{\"kind\": \"must\", \"condition\": "
+				      "\"a < b\", \"values\": \"a = 1\", \"place\": \"x.c:3\"}, \"threads\": [{\"tid\": 8, "
+				      "\"name\": \"reactor_0\", \"stack\": "
+				      "[\"abort()\"]}], \"requests\": [{\"stage\": \"EXECUTING\", \"device\": \"d\", "
+				      "\"count\": 4, \"age_ms\": 1500, "
+				      "\"oldest\": \"r3\"}]}}");
+
+	(void)state;
+	assert_int_equal(list->count, 1);
+	assert_string_equal(list->rows[0].says, "fathom (pid 7) found a bug in itself and ended: must(a < b)");
+	assert_string_equal(json_string_value(json_array_get(list->rows[0].shows, 0)), "at x.c:3");
+	assert_string_equal(json_string_value(
+				    json_array_get(list->rows[0].shows, json_array_size(list->rows[0].shows) - 1)),
+			    "4 requests were in EXECUTING at d, the oldest (r3) for 1.500 s");
+	findings_destroy(list);
+	list = judge("{\"core\": {\"path\": \"/c\", \"name\": \"n\", \"pid\": 7, \"crash\": {\"kind\": \"signal\", "
+		     "\"signal_name\": "
+		     "\"SIGABRT\"}, \"threads\": [{\"stack\": [\"libc.so.6+0x8\", \"raise()\", \"abort() at a.c:1\", \"f() "
+		     "at x.c:3\"]}]}}");
+	assert_string_equal(list->rows[0].says, "n (pid 7) was ended by SIGABRT in f() at x.c:3");
+	findings_destroy(list);
+	check_only("{\"core\": {\"path\": \"/c\", \"crash\": {\"kind\": \"none\"}}}", "core_of_running");
 }
 
 /* Of the looks at a device: I/Os and ticks of both, and the I/Os under way. A tick is a microsecond. */
@@ -403,6 +549,48 @@ static void causes_stand_above_what_follows_from_them(void **state)
 	findings_destroy(list);
 }
 
+static void effects_of_effects_stand_below_the_first_cause(void **state)
+{
+	struct findings *list = findings_create();
+
+	(void)state;
+	/* a chain of three; two causes of one effect; a cause less severe than its effect; two findings of one kind */
+	(void)find_requests_waiting(list, FINDING_CERTAIN, "EXECUTING", 1, "3 s");
+	(void)find_device_hung(list, FINDING_CERTAIN, "d", 1, "3 s");
+	(void)find_reactor_blocked(list, FINDING_CERTAIN, "r", "p", "3 s", "w");
+	(void)find_cgroup_throttled(list, FINDING_CERTAIN, "/", 50, "1 CPU");
+	(void)find_device_hung(list, FINDING_CERTAIN, "e", 1, "3 s");
+	findings_order(list);
+	assert_string_equal(finding_name(&list->rows[0]), "reactor_blocked");
+	for (uint32_t i = 1; i < 4; i++)
+		assert_int_equal(list->rows[i].cause, 0);
+	assert_string_equal(finding_name(&list->rows[4]), "cgroup_throttled"); /* it explains the devices, too */
+	for (uint32_t i = 0; i < list->count; i++) /* no cause has a cause: the report has two levels */
+		assert_true(list->rows[i].cause < 0 || list->rows[list->rows[i].cause].cause < 0);
+	findings_destroy(list);
+}
+
+/* Each pair of all kinds: never does one explain the other and the other the one. */
+static void no_two_kinds_explain_each_other(void **state)
+{
+	(void)state;
+	for (uint32_t a = 0; a < FINDING_ROWS; a++) {
+		for (uint32_t b = a; b < FINDING_ROWS; b++) {
+			struct findings *list = findings_create();
+
+			(void)finding_set(finding_add(list, b, FINDING_CERTAIN), finding_text("b"), finding_text("b"));
+			(void)finding_set(finding_add(list, a, FINDING_CERTAIN), finding_text("a"), finding_text("a"));
+			findings_order(list);
+			assert_int_equal(list->count, 2);
+			assert_int_equal(list->rows[0].cause, -1);
+			assert_true(list->rows[1].cause <= 0);
+			if (list->rows[1].cause == 0)
+				assert_true(list->rows[0].row == a && a != b); /* a cause's row is above */
+			findings_destroy(list);
+		}
+	}
+}
+
 static void a_full_list_counts_what_it_leaves_out(void **state)
 {
 	struct findings *list = findings_create();
@@ -493,6 +681,29 @@ static void secrets_are_removed_at_every_depth(void **state)
 	json_decref(expected);
 }
 
+static void keys_are_erased_wherever_they_stand(void **state)
+{
+	char text[] = "a NVMeTLSkey-1:01:abc/+=: b \0 DHHC-1:00:xyz: c\n-----BEGIN EC PRIVATE KEY-----\nAB\nCD\n-----END "
+		      "EC PRIVATE "
+		      "KEY-----\nd -----BEGIN CERTIFICATE-----\nEF\n";
+	static const char expected[] =
+		"a NVMeTLSkey-1:********** b \0 DHHC-1:******* c\n-----BEGIN EC PRIVATE KEY-----\n**\n**\n"
+		"-----END EC PRIVATE KEY-----\nd -----BEGIN CERTIFICATE-----\nEF\n";
+	json_t *evidence = json_pack("{s:s, s:[s], s:{s:s}}", "log", "login with password=abc, then", "list",
+				     "token: \"xyz\" x", "inner", "text", "key NVMeTLSkey-1:01:abc:");
+	json_t *clean = doctor_without_secrets(evidence), *wanted;
+
+	(void)state;
+	doctor_erase_keys(text, sizeof(text) - 1);
+	assert_memory_equal(text, expected, sizeof(text));
+	wanted = json_pack("{s:s, s:[s], s:{s:s}}", "log", "login with password=***, then", "list", "token: \"***\" x",
+			   "inner", "text", "key NVMeTLSkey-1:*******");
+	assert_true(json_equal(clean, wanted));
+	json_decref(evidence);
+	json_decref(clean);
+	json_decref(wanted);
+}
+
 static void the_report_has_each_finding_as_text_and_json(void **state)
 {
 	struct findings *list = findings_create();
@@ -536,6 +747,14 @@ int main(void)
 		cmocka_unit_test(the_past_stands_below_the_present_and_above_notes),
 		cmocka_unit_test(the_file_of_a_dead_process_says_how_it_ended),
 		cmocka_unit_test(causes_stand_above_what_follows_from_them),
+		cmocka_unit_test(a_device_is_compared_with_its_past),
+		cmocka_unit_test(the_stage_that_grew_is_evidence),
+		cmocka_unit_test(a_rate_that_drops_is_a_note),
+		cmocka_unit_test(a_target_of_spdk_is_judged_by_what_it_offers),
+		cmocka_unit_test(a_core_tells_how_its_process_ended),
+		cmocka_unit_test(effects_of_effects_stand_below_the_first_cause),
+		cmocka_unit_test(no_two_kinds_explain_each_other),
+		cmocka_unit_test(keys_are_erased_wherever_they_stand),
 		cmocka_unit_test(a_full_list_counts_what_it_leaves_out),
 		cmocka_unit_test(a_source_that_hangs_or_crashes_costs_only_itself),
 		cmocka_unit_test(this_process_can_be_looked_at),
