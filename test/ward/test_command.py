@@ -4,10 +4,13 @@
 import json
 import os
 import signal
+import socket
 import tarfile
 import unittest
 
 from ward import FATHOM, Ward, diagnose, illness, run
+
+import hanging
 
 
 class Command(Ward):
@@ -24,7 +27,9 @@ class Command(Ward):
         self.assertIn(f"{name}: healthy", self.doctor(status=0).stdout)     # the only one
 
     def test_what_cannot_be_looked_at_is_status_3(self):
-        for words in (["/nonexistent"], ["no-such-name"], [4000000], ["--wrong"], ["a", "b"], [os.getpid()], [os.path.abspath(__file__)]):
+        fifo = os.path.join(self.directory, "fifo")
+        os.mkfifo(fifo)
+        for words in (["/nonexistent"], [fifo], [self.directory], ["--past"], ["no-such-name"], [4000000], ["--wrong"], ["a", "b"], [os.getpid()], [os.path.abspath(__file__)]):
             self.assertTrue(self.doctor(*words, status=3).stderr.startswith("fathom doctor: "))
 
     def test_an_archive_gives_the_same_findings_on_another_machine(self):
@@ -43,6 +48,30 @@ class Command(Ward):
         self.assertIn(engine.name, run(FATHOM, "trace", "threads", "-f", os.path.join(self.directory, "trace")).stdout)
         self.assertIn("--force", self.doctor("--bundle", path, engine.pid, status=3).stderr)
         self.doctor("--bundle", path, "--force", engine.pid, status=0)
+
+    def test_a_file_on_a_file_system_that_does_not_answer(self):
+        file = hanging.HangingFile(self.directory, 1 << 20)
+        try:
+            file.hang(hanging.READ)
+            self.assertIn("its file system does not answer", self.doctor(file.path, status=3).stderr)
+        finally:
+            file.close()
+
+    def test_a_stopped_engine_with_a_full_backlog(self):
+        engine, clients = self.engine(), []
+        os.kill(engine.pid, signal.SIGSTOP)
+        try:
+            while True:
+                clients.append(socket.socket(socket.AF_UNIX))
+                clients[-1].setblocking(False)
+                clients[-1].connect(engine.sock)
+        except BlockingIOError:
+            pass
+        for target in (engine.pid, engine.sock):
+            names = [row["name"] for row in diagnose(target)["findings"]]
+            self.assertEqual((names[0], "control_silent" in names), ("process_stopped", True))
+        for client in clients:
+            client.close()
 
     @illness("a certificate has expired", "certificate_expired")
     def test_an_expired_certificate(self):

@@ -60,6 +60,8 @@ class Past(Ward):
         self.assertEqual(wait_for(recorded)["path"], path)
         recorder.send_signal(signal.SIGINT)
         recorder.wait(60)
+        report = diagnose(path)     # a recording by itself
+        self.assertEqual((report["health"], "trace_copy" in [row["name"] for row in report["findings"]]), ("healthy", True))
         host = self.loads[0]
         host.kill()
         host.wait()

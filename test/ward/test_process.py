@@ -9,7 +9,7 @@ import signal
 import sys
 import unittest
 
-from ward import Ward, illness, run, wait_for
+from ward import FATHOM, Ward, diagnose, illness, run, wait_for
 
 from harness import ENGINE, RpcError
 
@@ -74,6 +74,20 @@ class Process(Ward):
         engine.rpc("reactor_hold", reactor=0, milliseconds=60000, busy=True)
         self.wait_held(engine)
         self.check(engine.pid)
+
+    def test_messages_that_a_thread_does_not_take(self):
+        """They follow from the reactor that does not turn, and are gone with it."""
+        engine = self.serving()
+        engine.rpc("reactor_hold", reactor=0, milliseconds=60000)
+        run(FATHOM, "rpc", "-s", engine.sock, "-t", 1, "nvmf_get_stats", check=False)      # a message to each poll group
+        self.wait_held(engine)
+
+        def find():
+            found = [row for row in diagnose(engine.pid)["findings"] if row["name"] == "reactor_silent"]
+            return found[0] if found else None
+        found = wait_for(find)
+        self.assertRegex(found["says"], r"does not consume its messages: [1-9]\d* wait for the light thread nvmf_tgt_poll_group_000, the oldest for \d")
+        self.assertEqual((found["because_of"], found["certainty"]), ("reactor_blocked", "certain"))
 
     @illness("the process was killed", "process_killed")
     def test_kill_9(self):

@@ -4,6 +4,7 @@
 import json
 import os
 import signal
+import socket
 import sys
 import unittest
 
@@ -17,8 +18,13 @@ class Spdk(Ward):
         """A target, its process and its control socket."""
         path = os.path.join(self.directory, f"{mode}.sock")
         program = self.program(sys.executable, FAKE, path, mode)
-        wait_for(lambda: os.path.exists(path) and self.has_reactor(program.pid))
+        wait_for(lambda: self.listens(path) and self.has_reactor(program.pid))
         return program.pid, path
+
+    @staticmethod
+    def listens(path):
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(path) == 0
 
     @staticmethod
     def has_reactor(pid):

@@ -184,6 +184,7 @@ void doctor_look_process(struct doctor_out *out, const void *ctx)
 	doctor_put(out, "threads", json_deep_copy(threads));
 	doctor_wait_look(out, since_ms);
 	doc_threads_again(pid, threads);
+	(void)put_status(out, pid); /* it may have been stopped meanwhile, or have ended */
 	doctor_put(out, "threads", threads);
 	doctor_put(out, "interval_ms", json_integer((json_int_t)(doctor_elapsed_ms(out) - since_ms)));
 	doctor_put(out, "cgroups_before", cgroups);

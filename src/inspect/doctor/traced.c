@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
@@ -44,6 +45,17 @@ static uint64_t ms_between(const struct reader *reader, uint64_t from, uint64_t 
 	return to > from ? reader_ns_from_ticks(reader, to - from) / NS_PER_MS : 0;
 }
 
+/* Does a process with this number run on the machine of the file, which is ours? Then the file may be a copy. */
+static bool is_pid_here(const struct reader_info *info)
+{
+	char host[HOST_NAME_MAX + 1] = "", path[64], text[PROC_BYTES_MAX], state[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", info->pid);
+	return info->pid > 0 && gethostname(host, sizeof(host)) == 0 && strcmp(host, info->host) == 0 &&
+	       doc_read(path, text, sizeof(text)) == 0 &&
+	       strchr("ZX", doc_line(text, "State:", state, sizeof(state))[0]) == NULL;
+}
+
 static void put_info(struct doctor_out *out, const struct reader *reader)
 {
 	static const char *const states[] = { [READER_ALIVE] = "alive", [READER_ENDED] = "ended", [READER_DEAD] = "dead" };
@@ -68,6 +80,7 @@ static void put_info(struct doctor_out *out, const struct reader *reader)
 	doctor_put(out, "refused_threads", json_integer((json_int_t)info->refused_threads));
 	doctor_put(out, "unregistered", json_integer((json_int_t)info->unregistered_records));
 	doctor_put(out, "recording", json_boolean(reader_is_recording(reader)));
+	doctor_put(out, "pid_runs", json_boolean(info->liveness != READER_ALIVE && is_pid_here(info)));
 	if (info->problem)
 		doctor_put(out, "problem", doc_text(info->problem));
 	if (!info->spdk || info->start_tick)

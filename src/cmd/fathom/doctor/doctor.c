@@ -106,6 +106,7 @@ static bool is_unreadable_core(const json_t *evidence)
 int cmd_doctor(int argc, char **argv)
 {
 	struct doctor_options options = { .certificates = CERTIFICATES };
+	uint64_t begin_ns = clock_monotonic_ns();
 	struct doctor_target target;
 	struct fathom_fault why;
 	json_t *evidence;
@@ -127,8 +128,8 @@ int cmd_doctor(int argc, char **argv)
 		return EXIT_COULD_NOT_LOOK;
 	}
 	if (!target.evidence[0])
-		evidence = target.is_server ? doctor_look_host(&target)
-					    : doctor_look_engine(&target, options.certificates, options.past);
+		evidence = target.is_server ? doctor_look_host(&target, begin_ns)
+					    : doctor_look_engine(&target, options.certificates, options.past, begin_ns);
 	if (is_unreadable_core(evidence)) {
 		fprintf(stderr, "fathom doctor: %s\n",
 			json_string_value(json_object_get(json_object_get(evidence, "core"), "refused")));

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "cmd/fathom/doctor/doctor.h"
 
-enum { SERVER_LIMIT_MS = 2000, PATHS_MAX = 128, ENGINES_MAX = 16, NAME_BYTES = 32 };
+enum { SERVER_LIMIT_MS = 2000, LOOK_MS_MIN = 3000, PATHS_MAX = 128, ENGINES_MAX = 16, NAME_BYTES = 32 };
 enum { ENGINE_SOURCES = 6, SERVER_SOURCES = 9 };
 static_assert(SERVER_SOURCES + ENGINES_MAX * ENGINE_SOURCES <= DOCTOR_SOURCES_MAX, "one look for all");
 
@@ -26,7 +26,15 @@ static void put_looked(json_t *evidence)
 					   FATHOM_VERSION)) == 0);
 }
 
-json_t *doctor_look_engine(const struct doctor_target *target, const char *certificates, const char *past)
+/* Finding the process was a part of the ten seconds. */
+static uint64_t time_left_ms(uint64_t begin_ns)
+{
+	uint64_t spent_ms = (clock_monotonic_ns() - begin_ns) / NS_PER_MS;
+
+	return spent_ms + LOOK_MS_MIN < DOCTOR_LIMIT_MS ? DOCTOR_LIMIT_MS - spent_ms : LOOK_MS_MIN;
+}
+
+json_t *doctor_look_engine(const struct doctor_target *target, const char *certificates, const char *past, uint64_t begin_ns)
 {
 	const struct doctor_recording recording = { past, target->trace, &target->pid };
 	const struct doctor_paths paths = { &certificates, 1 };
@@ -40,7 +48,7 @@ json_t *doctor_look_engine(const struct doctor_target *target, const char *certi
 		{ "recording", doctor_look_recording, &recording },
 		{ "core", doctor_look_core, target->core }, /* the last one: only if there is a core */
 	};
-	json_t *evidence = doctor_look(sources, ARRAY_COUNT(sources) - !target->core[0], DOCTOR_LIMIT_MS);
+	json_t *evidence = doctor_look(sources, ARRAY_COUNT(sources) - !target->core[0], time_left_ms(begin_ns));
 
 	put_looked(evidence);
 	return evidence;
@@ -152,7 +160,7 @@ static json_t *evidence_of_engine(const struct below *engine, json_t *evidence)
 	return of_engine;
 }
 
-json_t *doctor_look_host(const struct doctor_target *target)
+json_t *doctor_look_host(const struct doctor_target *target, uint64_t begin_ns)
 {
 	const struct doctor_source first = { "server", doctor_look_server, target };
 	struct server_look *look = calloc(1, sizeof(*look));
@@ -164,7 +172,7 @@ json_t *doctor_look_host(const struct doctor_target *target)
 	look->engines = calloc(ENGINES_MAX, sizeof(*look->engines));
 	must(look->engines);
 	plan_look(look, target, server);
-	evidence = doctor_look(look->sources, look->source_count, DOCTOR_LIMIT_MS);
+	evidence = doctor_look(look->sources, look->source_count, time_left_ms(begin_ns));
 	for (size_t i = 0; i < look->engine_count; i++)
 		must(json_array_append_new(engines, evidence_of_engine(&look->engines[i], evidence)) == 0);
 	must(json_object_set(evidence, "server", server) == 0);

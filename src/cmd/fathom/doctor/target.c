@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* target - finds the process, the trace file and the control socket of an engine; no call here can block for long. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,6 +21,27 @@
 
 enum { ANSWER_MS = 2000 };
 
+/* The process that listens on a socket whose backlog is full, so that no connection tells; 0: not known. */
+static int32_t search_listener(const char *path)
+{
+	DIR *directory = opendir("/proc");
+	char found[TOP_PATH_BYTES];
+	struct dirent *entry;
+	int32_t listener = 0;
+	uint64_t pid;
+
+	while (directory && !listener && (entry = readdir(directory))) {
+		struct fathom_fault why;
+
+		if (text_parse_u64(entry->d_name, 10, INT32_MAX, &pid) == 0 &&
+		    top_find_socket(entry->d_name, found, &why) == 0 && strcmp(found, path) == 0)
+			listener = (int32_t)pid;
+	}
+	if (directory)
+		closedir(directory);
+	return listener;
+}
+
 /* The process that listens on a socket; 0: not known. */
 static int32_t listener_of(const char *path)
 {
@@ -27,14 +49,18 @@ static int32_t listener_of(const char *path)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct ucred peer = { .pid = 0 };
 	socklen_t bytes = sizeof(peer);
+	bool is_full = false;
 
 	if (fd < 0 || text_copy(address.sun_path, sizeof(address.sun_path), path) != 0 ||
-	    connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+	    connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
+		is_full = fd >= 0 && errno == EAGAIN;
 		peer.pid = 0;
+	} else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) {
+		peer.pid = 0;
+	}
 	if (fd >= 0)
 		close(fd);
-	return peer.pid;
+	return is_full ? search_listener(path) : peer.pid;
 }
 
 static void find_socket_of(struct doctor_target *target)

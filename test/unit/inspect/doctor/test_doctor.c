@@ -509,6 +509,8 @@ static void the_file_of_a_dead_process_says_how_it_ended(void **state)
 	(void)state;
 	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true}}", "process_killed");
 	check_only("{\"trace\": {\"state\": \"dead\", \"died\": false}}", ""); /* a copy of a live engine's file */
+	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true, \"recording\": true}}", "trace_copy");
+	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true, \"pid_runs\": true}}", "trace_copy");
 	check_only("{\"trace\": {\"state\": \"ended\"}}", "process_ended");
 	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true, \"frozen\": {\"why\": \"must\"}}}", "must_failed");
 	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true, \"frozen\": {\"why\": \"signal\", \"signal\": 11}}}",
