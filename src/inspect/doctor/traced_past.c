@@ -7,7 +7,7 @@
  *     PAST: { "latest": FIGURES, "ten minutes": FIGURES, "hour": ..., "day": ... }
  *     FIGURES: { "count", "us" (of one, on average), "ms" (the time that the notes cover) }; latest also: "ago_ms"
  *
- * The latest note is in none of the other figures. Times of notes are those of the wall clock, so that a recording of an
+ * The latest note is in none of the other figures, and neither are notes that are SLOW_FACTOR times as slow as those before. Times of notes are those of the wall clock, so that a recording of an
  * engine and the engine itself are on one time line, also after a restart.
  */
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "inspect/doctor/internal.h"
 #include "inspect/trace/trace_file.h"
 
-enum { ROWS_MAX = 4096, SPANS = 3, KEY_BYTES = 352, STAGE_BYTES = 48 };
+enum { ROWS_MAX = 4096, SPANS = 3, KEY_BYTES = 352, STAGE_BYTES = 48, USUAL_MIN = 20, SLOW_FACTOR = 4 };
 
 static const struct {
 	const char *name;
@@ -92,11 +92,18 @@ static struct past_row *row_of(struct traced_past *past, enum past_kind kind, ui
 	return &past->rows[past->count++];
 }
 
-/* The latest note becomes a part of the past. */
+/* Is a note much slower than those before it? */
+static bool is_slow(const struct figures *note, const struct figures *before)
+{
+	return note->count > 0 && before->count >= USUAL_MIN &&
+	       note->ns / note->count >= SLOW_FACTOR * (before->ns / before->count);
+}
+
+/* The latest note becomes a part of the past. A slow one does not, so that the past stays what is usual. */
 static void add_latest(struct past_row *row)
 {
 	for (int i = 0; i < SPANS; i++) {
-		if (row->latest_ago_ms >= spans[i].ms)
+		if (row->latest_ago_ms >= spans[i].ms || is_slow(&row->latest, &row->sums[i]))
 			continue;
 		row->sums[i].count += row->latest.count;
 		row->sums[i].ns += row->latest.ns;
@@ -132,8 +139,7 @@ void traced_past_event(struct traced_past *past, const struct reader_event *even
 		return;
 	if (event->point == past->device) {
 		id = (uint32_t)number_of(event, "device");
-		take_of(past, event, "reads", "read_time", row_of(past, PAST_READS, id, 0));
-		take_of(past, event, "writes", "write_time", row_of(past, PAST_WRITES, id, 0));
+		take_of(past, event, "ios", "time", row_of(past, number_of(event, "op") ? PAST_WRITES : PAST_READS, id, 0));
 	} else if (event->point == past->stage) {
 		id = (uint32_t)number_of(event, "request");
 		take_of(past, event, "stays", "time", row_of(past, PAST_STAGE, id, (uint32_t)number_of(event, "stage")));
