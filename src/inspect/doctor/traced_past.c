@@ -7,8 +7,9 @@
  *     PAST: { "latest": FIGURES, "ten minutes": FIGURES, "hour": ..., "day": ... }
  *     FIGURES: { "count", "us" (of one, on average), "ms" (the time that the notes cover) }; latest also: "ago_ms"
  *
- * The latest note is in none of the other figures, and neither are notes that are SLOW_FACTOR times as slow as those before. Times of notes are those of the wall clock, so that a recording of an
- * engine and the engine itself are on one time line, also after a restart.
+ * The latest note is in none of the other figures, and neither are notes that are SLOW_FACTOR times as slow as those
+ * before. Times of notes are those of the wall clock, so that a recording of an engine and the engine itself are on one
+ * time line, also after a restart.
  */
 #include <stdlib.h>
 #include <string.h>
