@@ -24,19 +24,36 @@ struct mount_row {
 	char place[PATH_MAX], type[64], source[PATH_MAX];
 	unsigned int major_number, minor_number;
 	bool read_only;
+	const char *why; /* it is read-only although it was not mounted so; NULL: no */
 };
+
+/* Is `option` one of the list, which has commas between its words? */
+static bool has_option(const char *options, const char *option)
+{
+	size_t bytes = strlen(option);
+
+	for (const char *at = options; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (strncmp(at, option, bytes) == 0 && (at[bytes] == ',' || !at[bytes]))
+			return true;
+	}
+	return false;
+}
 
 static bool parse_mount(const char *line, struct mount_row *row)
 {
-	char options[512];
+	char options[512], own[512] = ""; /* own: of the file system, not of this mount */
 	const char *rest = strstr(line, " - ");
 
 	if (!rest ||
 	    sscanf(line, "%*s %*s %u:%u %*s %4095s %511s", &row->major_number, &row->minor_number, row->place, options) !=
 		    4 ||
-	    sscanf(rest + 3, "%63s %4095s", row->type, row->source) != 2)
+	    sscanf(rest + 3, "%63s %4095s %511s", row->type, row->source, own) < 2)
 		return false;
-	row->read_only = strncmp(options, "ro", 2) == 0 && (options[2] == ',' || !options[2]);
+	row->why = has_option(own, "emergency_ro") ? "an error of the file system made it so"
+		   : has_option(own, "shutdown")   ? "the file system has shut down after an error"
+						   : NULL;
+	row->read_only = has_option(options, "ro") || has_option(own, "ro") || row->why;
 	return true;
 }
 
@@ -125,6 +142,8 @@ static void look_at_file_system(struct doctor_out *out, int32_t pid, const char 
 	doc_put(system, "type", doc_text(row.type));
 	doc_put(system, "source", doc_text(row.source));
 	doc_put(system, "read_only", json_boolean(row.read_only));
+	if (row.why)
+		doc_put(system, "why", doc_text(row.why));
 	doc_put(systems, row.place, system);
 	doc_put(system, "device", look_at_device(row.major_number, row.minor_number));
 	reach(pid, name, path, reached, sizeof(reached));

@@ -80,6 +80,12 @@ void traced_messages_event(struct traced_messages *messages, const struct reader
 json_t *traced_messages_json(struct traced_messages *messages);
 /* traced_events.c: that of a file; NULL (explained): it cannot be read. */
 json_t *traced_past_of(const char *path, uint64_t now_ns, struct fathom_fault *why);
+struct traced_executed;
+/* traced_executed.c: { THREAD: { "records", "function", "of_function" } }: read in all; of the most frequent kind */
+struct traced_executed *traced_executed_create(const struct reader *reader);
+void traced_executed_add(struct traced_executed *executed, const struct reader_event *event);
+/* Destroys `executed`. */
+json_t *traced_executed_end(struct traced_executed *executed, struct reader *reader);
 /* traced_events.c: { POINT: { "count", "last": [ { "ago_ms", "owner", "args" } ] } } of the points that rules read. */
 json_t *traced_events(struct doctor_out *out, struct reader *reader);
 /* traced_requests.c: groups of requests under way; ended lives that were kept. */
@@ -104,11 +110,14 @@ void rules_core(const json_t *evidence, struct findings *list);
 void rules_spdk(const json_t *evidence, struct findings *list);
 void rules_past(const json_t *evidence, struct findings *list);
 void rules_threads(const json_t *evidence, struct findings *list);
+void rules_locks(const json_t *evidence, struct findings *list);
 void rules_machine(const json_t *evidence, struct findings *list);
 void rules_files(const json_t *evidence, struct findings *list);
 void rules_devices(const json_t *evidence, struct findings *list);
 void rules_storage(const json_t *evidence, struct findings *list);
 void rules_hosts(const json_t *evidence, struct findings *list);
+void rules_paths(const json_t *evidence, struct findings *list);
+void rules_messages(const json_t *evidence, struct findings *list);
 void rules_requests(const json_t *evidence, struct findings *list);
 void rules_control(const json_t *evidence, struct findings *list);
 void rules_program(const json_t *evidence, struct findings *list);
@@ -148,6 +157,8 @@ const char *doc_where(const json_t *thread, char to[CALL_TEXT_BYTES]);
 
 enum {
 	HUNG_MS = 2000,		/* an I/O, a request, a turn of a reactor that takes this long has a fault */
+	LONG_TURN_RAN_MS = 50,	/* no turn of a reactor needs so much CPU time */
+	PRESSURE_PERCENT = 80,	/* of the time, in which some thread of the machine waits for a CPU */
 	RECENT_MS = 10 * 60000, /* an event this long ago is of the present trouble */
 	TRACE_OPTION_BYTES = 320,
 };

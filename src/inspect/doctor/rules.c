@@ -111,9 +111,9 @@ static void rules_sources(const json_t *evidence, struct findings *list)
 struct findings *doctor_judge(const json_t *evidence)
 {
 	static void (*const rules[])(const json_t *evidence, struct findings *list) = {
-		rules_process, rules_core,   rules_threads, rules_machine,  rules_files, rules_devices,
-		rules_storage, rules_hosts,  rules_spdk,    rules_requests, rules_past,	 rules_control,
-		rules_program, rules_server, rules_system,  rules_sources,
+		rules_process, rules_core,    rules_locks,  rules_threads, rules_messages, rules_machine,  rules_files,
+		rules_devices, rules_storage, rules_hosts,  rules_paths,   rules_spdk,	   rules_requests, rules_past,
+		rules_control, rules_program, rules_server, rules_system,  rules_sources,
 	};
 	struct findings *list = findings_create();
 

@@ -19,6 +19,7 @@ enum {
 	RARE_US = 50000,       /* a single I/O */
 	RARE_FACTOR = 100,     /* of what is usual */
 	CONDITIONS_MAX = 64,
+	WAITED_PERCENT = 50, /* of the time, for a CPU */
 };
 
 /* ---- counters ---- */
@@ -114,15 +115,50 @@ static double usual_us(const json_t *evidence, const char *device, int64_t ios, 
 	return (us - few_us) / (double)(ios - few);
 }
 
+/* Memory: what takes long there waited for a CPU. */
+bool doc_is_memory(const json_t *evidence, const char *device)
+{
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach ((json_t *)doc_at(evidence, "answers.devices"), i, row) {
+		const char *product = doc_text_at(row, "product_name");
+
+		if (strcmp(doc_text_at(row, "name"), device) == 0)
+			return strncmp(product, "Malloc", strlen("Malloc")) == 0 ||
+			       strncmp(product, "Null", strlen("Null")) == 0;
+	}
+	return true; /* not known */
+}
+
+/* The share of the time in which the reactor that waited most was ready to run and got no CPU. */
+static double reactors_waited_percent(const json_t *evidence)
+{
+	double interval_ms = doc_real(evidence, "process.interval_ms", 0), most = 0;
+	const json_t *traced, *thread;
+	size_t i, j;
+
+	json_array_foreach ((json_t *)doc_at(evidence, "trace.threads"), i, traced) {
+		json_array_foreach ((json_t *)doc_at(evidence, "process.threads"), j, thread) {
+			if (doc_number(traced, "cpu", -1) >= 0 &&
+			    doc_number(thread, "tid", 0) == doc_number(traced, "tid", -1) &&
+			    doc_real(thread, "waited_ms", 0) > most)
+				most = doc_real(thread, "waited_ms", 0);
+		}
+	}
+	return interval_ms > 0 ? most * 100 / interval_ms : 0;
+}
+
 static void judge_latency(const json_t *evidence, const json_t *now, struct findings *list)
 {
 	const json_t *before = stats_of(evidence, "iostat_before", doc_text_at(now, "name"));
 	double rate = doc_real(evidence, "answers.iostat.tick_rate", 0), us, past_us;
 	int64_t ios = before ? ios_of(now) - ios_of(before) : 0, past = ios_of(before);
 	char now_text[SHORT_TEXT_BYTES], past_text[SHORT_TEXT_BYTES], before_text[96], option[TRACE_OPTION_BYTES];
+	double waited = reactors_waited_percent(evidence);
 	struct finding *it;
 
-	if (rate <= 0)
+	if (rate <= 0 || doc_is_memory(evidence, doc_text_at(now, "name")))
 		return;
 	past_us = past > 0 ? ticks_of(before) * 1e6 / rate / (double)past : 0;
 	if (ios >= SLOW_IOS_MIN)
@@ -136,8 +172,14 @@ static void judge_latency(const json_t *evidence, const json_t *now, struct find
 	doc_latency(us, now_text);
 	snprintf(before_text, sizeof(before_text), past_us * 2 < us ? "%s on average before" : "as before (%s)",
 		 doc_latency(past_us, past_text));
-	it = find_device_slow(list, ios >= SLOW_IOS_MIN ? FINDING_CERTAIN : FINDING_LIKELY, doc_text_at(now, "name"),
-			      now_text, before_text);
+	it = find_device_slow(list,
+			      waited >= WAITED_PERCENT ? FINDING_POSSIBLE
+			      : ios >= SLOW_IOS_MIN    ? FINDING_CERTAIN
+						       : FINDING_LIKELY,
+			      doc_text_at(now, "name"), now_text, before_text);
+	if (waited >= WAITED_PERCENT)
+		finding_shows(it, "a reactor waited for a CPU in %.0f %% of the time, which is a part of these figures",
+			      waited);
 	finding_shows(it, "%" PRId64 " I/Os ended while the doctor looked, in %s on average; %" PRId64 " before, in %s",
 		      ios, now_text, past, past_text);
 	if (us < CONTENDED_US)
@@ -165,22 +207,6 @@ static double longest_kept_us(const json_t *evidence, const char *device, uint64
 	return longest;
 }
 
-/* Memory: what takes long there waited for a CPU. */
-bool doc_is_memory(const json_t *evidence, const char *device)
-{
-	const json_t *row;
-	size_t i;
-
-	json_array_foreach ((json_t *)doc_at(evidence, "answers.devices"), i, row) {
-		const char *product = doc_text_at(row, "product_name");
-
-		if (strcmp(doc_text_at(row, "name"), device) == 0)
-			return strncmp(product, "Malloc", strlen("Malloc")) == 0 ||
-			       strncmp(product, "Null", strlen("Null")) == 0;
-	}
-	return true; /* not known */
-}
-
 /* A few I/Os that took a hundred times as long as others. */
 static void judge_rare(const json_t *evidence, const char *device, struct findings *list)
 {
@@ -194,7 +220,8 @@ static void judge_rare(const json_t *evidence, const char *device, struct findin
 		return;
 	it = find_rare_slow_io(list, FINDING_LIKELY, device, doc_latency(longest, longest_text),
 			       doc_latency(usual, usual_text));
-	finding_shows(it, "%" PRIu64 " I/Os of the last minutes took %d ms or more at the device", count, RARE_US / 1000);
+	finding_shows(it, "%" PRIu64 " I/Os of the last minutes took %d ms or more at the device, of %" PRId64 " in all",
+		      count, RARE_US / 1000, ios_of(stats_of(evidence, "iostat", device)));
 	finding_see(it, "fathom trace slowest%s", doc_trace_option(evidence, option, sizeof(option)));
 }
 
@@ -301,6 +328,31 @@ static struct doc_signs errors_of(const json_t *events, const char *device)
 	return signs;
 }
 
+/* I/Os that ended well in all, and how long ago the first of the known errors was. */
+static void show_history(const json_t *evidence, const json_t *events, const char *device, struct finding *it)
+{
+	const json_t *stats = stats_of(evidence, "iostat", device), *event, *status;
+	char ago[SHORT_TEXT_BYTES], up[SHORT_TEXT_BYTES];
+	int64_t failed = 0, first_ms = 0;
+	const char *key;
+	size_t i;
+
+	json_array_foreach ((json_t *)events, i, event) {
+		if (strcmp(doc_text_at(event, "args.device"), device) == 0 &&
+		    is_device_error(doc_text_at(event, "args.status")))
+			first_ms = doc_number(event, "ago_ms", 0);
+	}
+	json_object_foreach ((json_t *)doc_at(stats, "io_error"), key, status)
+		failed += json_integer_value(status);
+	if (stats)
+		finding_shows(it,
+			      "%" PRId64 " I/Os ended well, %" PRId64
+			      " failed; the first of the last errors was %s ago, the engine "
+			      "runs for %s",
+			      ios_of(stats), failed, doc_duration((uint64_t)first_ms, ago),
+			      doc_duration((uint64_t)doc_number(evidence, "trace.up_ms", 0), up));
+}
+
 /* One finding for each device that failed I/O in the last minutes. */
 static void judge_errors(const json_t *evidence, struct findings *list)
 {
@@ -322,6 +374,7 @@ static void judge_errors(const json_t *evidence, struct findings *list)
 		end_if_removed(evidence, it, device, signs.newest_ms);
 		finding_shows(it, "the latest was at block %" PRId64 ", %s ago", doc_number(event, "args.block_index", 0),
 			      doc_duration((uint64_t)doc_number(event, "ago_ms", 0), ago));
+		show_history(evidence, events, device, it);
 		finding_see(it, "fathom trace slowest --failed%s", doc_trace_option(evidence, option, sizeof(option)));
 		doc_put(seen, device, json_true());
 	}

@@ -61,7 +61,10 @@ static void judge_systems(const json_t *files, const json_t *already, struct fin
 			it = find_file_system_read_only(list, FINDING_CERTAIN, place);
 			finding_shows(it, "%s on %s; %s is there and must be written", doc_text_at(system, "type"),
 				      doc_text_at(system, "source"), doc_text_at(system, "file"));
+			if (doc_text_at(system, "why")[0])
+				finding_shows(it, "%s: the kernel's log has the error", doc_text_at(system, "why"));
 			finding_see(it, "findmnt %s", place);
+			finding_see(it, "dmesg | tail -n 50");
 		}
 		judge_space(place, system, list);
 		judge_device(doc_at(system, "device"), list);

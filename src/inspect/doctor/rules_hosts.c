@@ -6,7 +6,9 @@
 #include "inspect/doctor/findings.gen.h"
 #include "inspect/doctor/internal.h"
 
-enum { HOST_BYTES = 256, GROUPS_MAX = 32 };
+enum { HOST_BYTES = 256, GROUPS_MAX = 32, BUFFER_WAITS_MIN = 10 };
+
+#define BUFFER_WAIT_US 50000.0 /* on average: such a wait is a large part of any command's time */
 
 /* ---- connections under way ---- */
 
@@ -48,12 +50,13 @@ static const json_t *largest_user(const json_t *buffers, const char *list)
 	return largest;
 }
 
-static void judge_buffers(const json_t *buffers, bool waits_long, struct findings *list)
+static void judge_buffers(const json_t *evidence, const json_t *buffers, bool waits_long, struct findings *list)
 {
+	const json_t *waits = doc_at(evidence, "trace.lives.nvmf_req.stages.WAIT_BUFFER");
 	const json_t *host = largest_user(buffers, "hosts"), *device = largest_user(buffers, "bdevs");
 	bool is_device = doc_number(device, "lent_bytes", 0) >= doc_number(host, "lent_bytes", 0);
 	int64_t waiting = doc_number(buffers, "waiting", 0);
-	char holder[HOST_BYTES + 32], text[SHORT_TEXT_BYTES];
+	char holder[HOST_BYTES + 32], text[SHORT_TEXT_BYTES], most[SHORT_TEXT_BYTES];
 	struct finding *it;
 
 	if (waiting == 0 || !waits_long)
@@ -62,7 +65,12 @@ static void judge_buffers(const json_t *buffers, bool waits_long, struct finding
 		 is_device ? doc_text_at(device, "name") : doc_text_at(host, "host"));
 	it = find_buffers_exhausted(list, FINDING_LIKELY, (uint64_t)waiting, holder);
 	finding_shows(it, "it holds %s", doc_bytes((uint64_t)doc_number(is_device ? device : host, "lent_bytes", 0), text));
-	finding_shows(it, "%s are lent in all", doc_bytes((uint64_t)doc_number(buffers, "lent_bytes", 0), text));
+	finding_shows(it, "%s of at most %s are lent in all",
+		      doc_bytes((uint64_t)doc_number(buffers, "lent_bytes", 0), text),
+		      doc_bytes((uint64_t)doc_number(buffers, "most_bytes", 0), most));
+	if (doc_number(waits, "now_count", 0) > 0)
+		finding_shows(it, "%" PRId64 " commands got a buffer while the doctor looked, after %s on average",
+			      doc_number(waits, "now_count", 0), doc_latency(doc_real(waits, "now_avg_us", 0), text));
 	finding_see(it, "fathom top --tab buffers");
 }
 
@@ -74,9 +82,12 @@ static void judge_all_buffers(const json_t *evidence, struct findings *list)
 
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.under_way"), i, row)
 		waits_long |= strcmp(doc_text_at(row, "stage"), "WAIT_BUFFER") == 0 && doc_number(row, "hung", 0) > 0;
+	row = doc_at(evidence, "trace.lives.nvmf_req.stages.WAIT_BUFFER");
+	waits_long |= doc_number(row, "now_count", 0) >= BUFFER_WAITS_MIN &&
+		      doc_real(row, "now_avg_us", 0) >= BUFFER_WAIT_US;
 	json_array_foreach ((json_t *)doc_at(evidence, "answers.poll_groups.poll_groups"), i, group) {
 		json_array_foreach ((json_t *)doc_at(group, "transports"), j, transport)
-			judge_buffers(doc_at(transport, "buffers"), waits_long, list);
+			judge_buffers(evidence, doc_at(transport, "buffers"), waits_long, list);
 	}
 }
 
@@ -188,8 +199,8 @@ static void judge_keep_alive(const json_t *evidence, struct findings *list)
 							     doc_text_at(groups[i].newest, "args.hostnqn"),
 							     groups[i].signs.count, last);
 
-		finding_shows(it, "its keep-alive time-out is %" PRId64 " ms",
-			      doc_number(groups[i].newest, "args.kato", 0));
+		finding_shows(it, "its keep-alive time-out is %" PRId64 " ms, at %s",
+			      doc_number(groups[i].newest, "args.kato", 0), doc_text_at(groups[i].newest, "args.address"));
 		show_event(evidence, it, &groups[i], "nvmf_ctrlr_keep_alive_expired");
 		if (it &&
 		    !has_returned(evidence, doc_text_at(groups[i].newest, "args.hostnqn"), groups[i].signs.newest_ms)) {

@@ -137,9 +137,12 @@ static void judge_cpu(const json_t *evidence, const json_t *traced, struct findi
 	if (neighbour) {
 		snprintf(who, sizeof(who), "%s (tid %" PRId64 " of process %" PRId64 ")", doc_text_at(neighbour, "name"),
 			 doc_number(neighbour, "tid", 0), doc_number(neighbour, "pid", 0));
-		it = find_reactor_cpu_shared(list, waited >= WAITED_PERCENT ? FINDING_CERTAIN : FINDING_LIKELY,
-					     doc_text_at(traced, "name"), cpu, who,
-					     (uint64_t)doc_real(neighbour, "percent", 0));
+		/* a reactor that hardly waits for its CPU is not disturbed */
+		it = waited >= WAITED_PERCENT
+			     ? find_reactor_cpu_shared(list, FINDING_CERTAIN, doc_text_at(traced, "name"), cpu, who,
+						       (uint64_t)doc_real(neighbour, "percent", 0))
+			     : find_reactor_cpu_claimed(list, FINDING_CERTAIN, doc_text_at(traced, "name"), cpu, who,
+							(uint64_t)doc_real(neighbour, "percent", 0));
 		finding_shows(it, "the reactor waited for the CPU in %.0f %% of the time while the doctor looked", waited);
 		finding_see(it, "taskset -pc %" PRId64, doc_number(neighbour, "tid", 0));
 	} else if (waited >= WAITED_PERCENT) {
@@ -147,6 +150,19 @@ static void judge_cpu(const json_t *evidence, const json_t *traced, struct findi
 		finding_shows(it, "pressure on CPUs: some thread waits in %.0f %% of the time",
 			      doc_real(evidence, "machine.pressure.cpu", 0));
 	}
+}
+
+/* Calls that were not answered in time, although each thread got its CPU in the time of the looks. */
+static void judge_pressure(const json_t *evidence, struct findings *list)
+{
+	double pressure = doc_real(evidence, "machine.pressure.cpu", 0);
+	const char *silent = doc_text_at(evidence, "answers.silent"),
+		   *cores = doc_text_at(evidence, "answers.cores_silent");
+
+	if (pressure < PRESSURE_PERCENT || (!silent[0] && !cores[0]) || findings_have(list, FINDING_CPU_CONTENDED))
+		return;
+	finding_shows(find_cpu_contended(list, FINDING_LIKELY, "some thread of the machine", (uint64_t)pressure), "%s",
+		      silent[0] ? silent : cores);
 }
 
 static void judge_steal(const json_t *evidence, struct findings *list)
@@ -219,6 +235,7 @@ void rules_machine(const json_t *evidence, struct findings *list)
 		if (doc_number(row, "tid", 0) > 0)
 			judge_cpu(evidence, row, list);
 	}
+	judge_pressure(evidence, list);
 	judge_steal(evidence, list);
 	judge_descriptors(evidence, list);
 	judge_swap(evidence, list);

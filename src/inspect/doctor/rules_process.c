@@ -29,6 +29,12 @@ static void show_end(const json_t *evidence, struct finding *it)
 
 	if (!doc_at(evidence, "core"))
 		finding_shows(it, "its trace file is %s", doc_text_at(evidence, "trace.path"));
+	json_array_foreach ((json_t *)doc_at(evidence, "trace.threads"), i, group) {
+		if (doc_number(group, "tid", 0) == doc_number(evidence, "trace.frozen.tid", -1))
+			finding_shows(it, "thread %s ran %s of %s", doc_text_at(group, "name"),
+				      doc_text_at(group, "running")[0] ? doc_text_at(group, "running") : "nothing",
+				      doc_text_at(group, "of"));
+	}
 	if (last)
 		finding_shows(it, "last sign of life at %s", doc_time(last, text));
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.under_way"), i, group) {
@@ -69,10 +75,22 @@ static const json_t *kill_for_memory(const json_t *evidence, int64_t pid, enum f
 	return NULL;
 }
 
+/* The functions that called the one of the crash. */
+static void show_callers(const json_t *evidence, struct finding *it)
+{
+	const json_t *frame;
+	size_t i;
+
+	json_array_foreach ((json_t *)doc_at(evidence, "trace.crash.backtrace"), i, frame) {
+		if (i > 0)
+			finding_shows(it, "called from %s", json_string_value(frame));
+	}
+}
+
 static void judge_end(const json_t *evidence, struct findings *list)
 {
 	const char *name = doc_engine_name(evidence), *why = doc_text_at(evidence, "trace.frozen.why"),
-		   *state = doc_text_at(evidence, "trace.state");
+		   *state = doc_text_at(evidence, "trace.state"), *place;
 	int64_t pid = doc_number(evidence, "trace.pid", doc_number(evidence, "process.pid", 0));
 	enum finding_certainty sure = FINDING_POSSIBLE;
 	const json_t *kill = kill_for_memory(evidence, pid, &sure);
@@ -82,15 +100,17 @@ static void judge_end(const json_t *evidence, struct findings *list)
 		it = find_must_failed(list, FINDING_CERTAIN, name, pid, doc_text_at(evidence, "trace.frozen.text"));
 		finding_shows(it, "at %s", doc_text_at(evidence, "trace.frozen.place"));
 	} else if (strcmp(why, "signal") == 0) {
+		place = doc_text_at(evidence, "trace.crash.function");
 		it = find_process_crashed(list, FINDING_CERTAIN, name, pid,
 					  signal_name(doc_number(evidence, "trace.frozen.signal", 0)),
-					  doc_text_at(evidence, "trace.frozen.place"));
+					  place[0] ? place : doc_text_at(evidence, "trace.frozen.place"));
 		finding_shows(it, "thread %" PRId64 ", at offset 0x%" PRIx64 " of the file, address 0x%" PRIx64,
 			      doc_number(evidence, "trace.frozen.tid", 0),
 			      (uint64_t)doc_number(evidence, "trace.frozen.offset", 0),
 			      (uint64_t)doc_number(evidence, "trace.frozen.address", 0));
 	} else if (doc_is(evidence, "trace.recording") || doc_is(evidence, "trace.pid_runs")) {
 		it = find_trace_copy(list, FINDING_CERTAIN, doc_text_at(evidence, "trace.path"), name, pid);
+		show_callers(evidence, it);
 	} else if (doc_is(evidence, "trace.died") && kill) {
 		it = find_killed_out_of_memory(list, sure, name, pid);
 		finding_shows(it, "the kernel's log: %s", doc_text_at(kill, "line"));

@@ -13,6 +13,36 @@ static bool is_of_host(const char *stage)
 	return strcmp(stage, "SENDING") == 0 || strcmp(stage, "TRANSFER_IN") == 0 || strcmp(stage, "PARKED") == 0;
 }
 
+/*
+ * Requests that are being executed for long, and that no device has: the engine lost them. One that was answered and is not
+ * sent, either.
+ */
+static void judge_leaked(const json_t *evidence, struct findings *list)
+{
+	char text[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
+	const json_t *group;
+	size_t i;
+
+	json_array_foreach ((json_t *)doc_at(evidence, "trace.under_way"), i, group) {
+		const char *stage = doc_text_at(group, "stage"), *oldest = doc_text_at(group, "oldest");
+		uint64_t count = (uint64_t)doc_number(group, "without_io", 0);
+		struct finding *it;
+
+		if (count == 0 || strcmp(doc_text_at(group, "object"), "nvmf_req") != 0 ||
+		    (strcmp(stage, "EXECUTING") != 0 && strcmp(stage, "COMPLETED") != 0))
+			continue;
+		it = find_request_leaked(list, FINDING_LIKELY, count, stage,
+					 doc_duration((uint64_t)doc_number(group, "stage_ms", 0), text));
+		finding_shows(it,
+			      "the oldest is %s of [%s]; of %" PRId64 " commands in this stage %" PRIu64
+			      " have no I/O under way",
+			      oldest, doc_text_at(group, "owner"), doc_number(group, "count", 0), count);
+		doc_trace_option(evidence, option, sizeof(option));
+		finding_see(it, "fathom trace stuck%s", option);
+		finding_see(it, "fathom trace io %s%s", oldest, option);
+	}
+}
+
 static void judge_waiting(const json_t *evidence, struct findings *list)
 {
 	const json_t *group, *oldest = NULL;
@@ -94,6 +124,7 @@ void rules_requests(const json_t *evidence, struct findings *list)
 {
 	if (!doc_is_running(evidence))
 		return;
+	judge_leaked(evidence, list);
 	judge_waiting(evidence, list);
 	judge_failing(evidence, list);
 	judge_turns(evidence, list);

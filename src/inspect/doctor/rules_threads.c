@@ -97,6 +97,12 @@ static void show_thread(const json_t *evidence, struct finding *it, const json_t
 		finding_shows(it, "state %s; in %" PRId64 " ms it ran for %.0f ms and waited %.0f ms for a CPU",
 			      doc_text_at(thread, "state"), doc_number(evidence, "process.interval_ms", 0),
 			      doc_real(thread, "ran_ms", 0), doc_real(thread, "waited_ms", 0));
+	if (doc_text_at(thread, "file")[0])
+		finding_shows(it, "the call is on descriptor %" PRId64 ": %s", doc_number(thread, "descriptor", -1),
+			      doc_text_at(thread, "file"));
+	if (doc_text_at(thread, "lock")[0])
+		finding_shows(it, "it waits for the lock %s, which thread %" PRId64 " has", doc_text_at(thread, "lock"),
+			      doc_number(thread, "lock_owner", 0));
 	json_array_foreach ((json_t *)doc_at(thread, "stack"), i, frame)
 		finding_shows(it, "stack in the kernel: %s", json_string_value(frame));
 	finding_see(it, "fathom trace threads%s", doc_trace_option(evidence, option, sizeof(option)));
@@ -110,6 +116,15 @@ static bool uses_cpu(const json_t *evidence, const json_t *thread)
 	return interval_ms > 0 && doc_real(thread, "ran_ms", 0) * 100 >= BUSY_PERCENT * interval_ms;
 }
 
+/* It is ready to run, and gets no CPU: see rules_locks.c and rules_machine.c. */
+static bool waits_for_cpu(const json_t *evidence, const json_t *thread)
+{
+	double interval_ms = doc_real(evidence, "process.interval_ms", 0);
+
+	return interval_ms > 0 && doc_real(thread, "waited_ms", 0) * 100 >= BUSY_PERCENT * interval_ms &&
+	       doc_real(thread, "ran_ms", 0) < LONG_TURN_RAN_MS;
+}
+
 /* A thread that has run one poller or message for too long. */
 static void judge_thread(const json_t *evidence, const json_t *traced, struct findings *list)
 {
@@ -120,7 +135,7 @@ static void judge_thread(const json_t *evidence, const json_t *traced, struct fi
 	bool control = strcmp(name, "control") == 0, runs = strcmp(state, "R") == 0 || uses_cpu(evidence, thread);
 	struct finding *it;
 
-	if (running_ms < HUNG_MS || strcmp(state, "T") == 0 || strcmp(state, "t") == 0)
+	if (running_ms < HUNG_MS || strcmp(state, "T") == 0 || strcmp(state, "t") == 0 || waits_for_cpu(evidence, thread))
 		return;
 	snprintf(what, sizeof(what), "%s%s%s", doc_text_at(traced, "running"), doc_text_at(traced, "of")[0] ? " of " : "",
 		 doc_text_at(traced, "of"));
@@ -140,6 +155,7 @@ static void judge_socket(const json_t *evidence, struct findings *list)
 	const char *silent = doc_text_at(evidence, "answers.silent"), *missing = doc_text_at(evidence, "answers.missing");
 	char option[TRACE_OPTION_BYTES];
 	const char *unfinished = doc_text_at(evidence, "answers.unfinished");
+	double pressure = doc_real(evidence, "machine.pressure.cpu", 0);
 	struct finding *it;
 	char text[256];
 
@@ -152,12 +168,13 @@ static void judge_socket(const json_t *evidence, struct findings *list)
 	if (silent[0]) {
 		it = find_control_silent(list, FINDING_CERTAIN, doc_text_at(evidence, "answers.socket"), silent);
 		finding_see(it, "fathom rpc -t 2 spdk_get_version");
-	} else if (doc_text_at(evidence, "answers.cores_silent")[0] && list->count == 0) {
+	} else if (doc_text_at(evidence, "answers.cores_silent")[0] && list->count == 0 && pressure < PRESSURE_PERCENT) {
 		it = find_reactor_silent(list, FINDING_LIKELY, doc_text_at(evidence, "answers.cores_silent"));
 		doc_doubt_if_contended(evidence, it);
-		finding_see(it, "fathom trace threads%s", doc_trace_option(evidence, option, sizeof(option)));
 		finding_shows(it, "the control socket answered other calls, which need no message to a core");
 		finding_see(it, "fathom rpc -t 2 nvmf_get_stats");
+		finding_shows(it, "pressure on CPUs: some thread of the machine waits in %.0f %% of the time", pressure);
+		finding_see(it, "fathom trace threads%s", doc_trace_option(evidence, option, sizeof(option)));
 	} else if (missing[0] && !json_is_false(doc_at(evidence, "trace.engine"))) {
 		it = find_control_missing(list, FINDING_CERTAIN, missing);
 		finding_see(it, "ss -xlp | grep %" PRId64, doc_engine_pid(evidence));

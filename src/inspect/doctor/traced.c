@@ -11,7 +11,7 @@
 #include "inspect/doctor/internal.h"
 #include "inspect/trace/lives.h"
 
-enum { OBJECTS_MAX = 16, CLOCK_SAMPLES = 256, CLOCK_STEP_MS_MIN = 1000 };
+enum { OBJECTS_MAX = 16, CLOCK_SAMPLES = 256, CLOCK_STEP_MS_MIN = 1000, BACKTRACE_MAX = 8 };
 
 /* ---- the process ---- */
 
@@ -38,6 +38,38 @@ static json_t *frozen_json(const struct reader *reader, const struct reader_froz
 	doc_put(object, "address", json_integer((json_int_t)frozen->address));
 	(void)reader;
 	return object;
+}
+
+/*
+ * The report that the process wrote beside its file when it crashed: where, and the backtrace.
+ *
+ *	SIGSEGV, code 1, address 0x40, thread 6173, in crash_store+0x0 (fathom-engine+0x53930)
+ *	backtrace:
+ *	  crash_store+0x0 (fathom-engine+0x53930)
+ */
+static json_t *crash_json(const char *report)
+{
+	char text[PROC_BYTES_MAX];
+	json_t *crash, *backtrace;
+	const char *at;
+
+	if (doc_read(report, text, sizeof(text)) != 0)
+		return NULL;
+	crash = doc_object();
+	backtrace = doc_list();
+	at = strstr(text, ", in ");
+	if (at)
+		doc_put(crash, "function", doc_text_of(at + strlen(", in "), strcspn(at + strlen(", in "), " \n")));
+	at = strstr(text, "\nbacktrace:\n");
+	at = at ? at + strlen("\nbacktrace:\n") : NULL;
+	while (at && at[0] == ' ' && json_array_size(backtrace) < BACKTRACE_MAX) {
+		at += strspn(at, " ");
+		doc_add(backtrace, doc_text_of(at, strcspn(at, " \n")));
+		at += strcspn(at, "\n");
+		at += *at == '\n';
+	}
+	doc_put(crash, "backtrace", backtrace);
+	return crash;
 }
 
 static uint64_t ms_between(const struct reader *reader, uint64_t from, uint64_t to)
@@ -75,8 +107,10 @@ static void put_info(struct doctor_out *out, const struct reader *reader)
 	doctor_put(out, "state", doc_text(states[info->liveness]));
 	doctor_put(out, "died", json_boolean(info->died));
 	doctor_put(out, "frozen", frozen_json(reader, info->frozen));
-	if (reader_crash_report(reader, report, sizeof(report)))
+	if (reader_crash_report(reader, report, sizeof(report))) {
 		doctor_put(out, "report", doc_text(report));
+		doctor_put(out, "crash", crash_json(report));
+	}
 	doctor_put(out, "refused_threads", json_integer((json_int_t)info->refused_threads));
 	doctor_put(out, "unregistered", json_integer((json_int_t)info->unregistered_records));
 	doctor_put(out, "recording", json_boolean(reader_is_recording(reader)));
@@ -108,6 +142,7 @@ static json_t *threads_json(const struct reader *reader)
 		doc_put(row, "tid", json_integer(thread.tid));
 		doc_put(row, "cpu", json_integer(thread.cpu));
 		doc_put(row, "turns", json_integer((json_int_t)thread.turns));
+		doc_put(row, "rare", json_integer((json_int_t)thread.recorded[TRACE_RING_RARE]));
 		if (thread.running[0]) {
 			doc_put(row, "running", doc_text(thread.running));
 			doc_put(row, "of", doc_text(thread.running_thread));
@@ -203,39 +238,43 @@ static struct reader_lives *read_lives(const struct reader *reader, const struct
 
 /* ---- clocks ---- */
 
+static void put_step(json_t *steps, const struct reader *reader, int64_t step_ns, uint64_t tick)
+{
+	json_t *row;
+
+	if (llabs(step_ns) / (int64_t)NS_PER_MS < CLOCK_STEP_MS_MIN)
+		return;
+	row = doc_object();
+	doc_put(row, "by_ms", json_integer(step_ns / (int64_t)NS_PER_MS));
+	doc_put(row, "ago_ms", json_integer((json_int_t)ms_between(reader, tick, reader_now(reader))));
+	doc_add(steps, row);
+}
+
 /*
- * Steps of the wall clock against ticks: between two of many samples, and from the last one to now. A step between two
- * pairs of clocks is smeared over the time between them, so samples are added while they go in one direction.
+ * Steps of the wall clock against ticks, between samples. A step between two pairs of clocks is smeared over the time
+ * between them, so samples are added while they go in one direction: together they are one step.
  */
 static json_t *clock_steps(const struct reader *reader)
 {
-	uint64_t start = reader_info(reader)->start_tick, now = reader_now(reader), wall;
+	uint64_t start = reader_info(reader)->start_tick, now = reader_now(reader), tick = start, wall;
 	int64_t last = 0, step = 0, delta;
 	json_t *steps = doc_list();
 
 	for (uint32_t i = 0; i <= CLOCK_SAMPLES && now > start; i++) {
-		uint64_t tick = start + (now - start) / CLOCK_SAMPLES * i;
-
+		tick = start + (now - start) / CLOCK_SAMPLES * i;
 		if (reader_wall_ns(reader, tick, &wall) != 0)
 			break;
 		delta = (int64_t)(wall - reader_ns_from_ticks(reader, tick - start)) - last;
 		last += delta;
 		if (i == 0)
 			continue;
-		if ((delta > 0) == (step > 0) && delta != 0) {
-			step += delta;
-		} else {
-			step = delta;
-		}
-		if (llabs(step) / (int64_t)NS_PER_MS >= CLOCK_STEP_MS_MIN && llabs(delta) > (int64_t)NS_PER_MS) {
-			json_t *row = doc_object();
-
-			doc_put(row, "by_ms", json_integer(step / (int64_t)NS_PER_MS));
-			doc_put(row, "ago_ms", json_integer((json_int_t)ms_between(reader, tick, now)));
-			doc_add(steps, row);
+		if (llabs(delta) <= (int64_t)NS_PER_MS || (delta > 0) != (step > 0)) {
+			put_step(steps, reader, step, tick);
 			step = 0;
 		}
+		step += llabs(delta) > (int64_t)NS_PER_MS ? delta : 0;
 	}
+	put_step(steps, reader, step, tick);
 	return steps;
 }
 
@@ -274,6 +313,8 @@ static void look_twice(struct doctor_out *out, struct reader *reader)
 	bool alive = reader_info(reader)->liveness == READER_ALIVE && !reader_info(reader)->spdk;
 	json_t *lives = doc_object(), *under_way;
 
+	uint64_t since_ms = doctor_elapsed_ms(out);
+
 	doctor_put(out, "threads_before", threads_json(reader));
 	if (alive)
 		doctor_wait_look(out, 0);
@@ -287,6 +328,8 @@ static void look_twice(struct doctor_out *out, struct reader *reader)
 	doctor_put(out, "threads", threads_json(reader));
 	under_way = traced_under_way(reader);
 	doctor_put(out, "ended_ios", traced_ended_ios(out, reader, under_way));
+	if (alive)
+		doctor_put(out, "interval_ms", json_integer((json_int_t)(doctor_elapsed_ms(out) - since_ms)));
 	doctor_put(out, "under_way", under_way);
 	doctor_put(out, "silent_ms", json_integer((json_int_t)(reader_silent_ns(reader) / NS_PER_MS)));
 	doctor_put(out, "stopped", json_boolean(reader_info(reader)->stopped));

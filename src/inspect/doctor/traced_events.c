@@ -95,7 +95,7 @@ static json_t *latest_json(const struct reader *reader, const struct latest *lat
 
 /* Read all events, at most for EVENTS_MS_MAX. */
 static void read_events(struct doctor_out *out, struct reader *reader, struct latest *latest, struct traced_past *past,
-			struct traced_messages *messages)
+			struct traced_messages *messages, struct traced_executed *executed)
 {
 	uint64_t since_ms = doctor_elapsed_ms(out), count = 0;
 	int16_t place[TRACE_POINTS_MAX];
@@ -122,6 +122,7 @@ static void read_events(struct doctor_out *out, struct reader *reader, struct la
 		traced_calls_event(calls, &event);
 		traced_past_event(past, &event);
 		traced_messages_event(messages, &event);
+		traced_executed_add(executed, &event);
 		if (++count % CHECKED_EACH == 0 && doctor_elapsed_ms(out) - since_ms > EVENTS_MS_MAX) {
 			doctor_put(out, "events_cut", json_true());
 			break;
@@ -136,6 +137,7 @@ json_t *traced_events(struct doctor_out *out, struct reader *reader)
 {
 	struct latest *latest = calloc(ARRAY_COUNT(wanted), sizeof(*latest));
 	json_t *result = doc_object();
+	struct traced_executed *executed;
 	struct traced_messages *messages;
 	struct traced_past *past;
 	uint64_t now_ns;
@@ -145,13 +147,15 @@ json_t *traced_events(struct doctor_out *out, struct reader *reader)
 		now_ns = 0;
 	past = traced_past_create(reader, now_ns);
 	messages = traced_messages_create(reader);
-	read_events(out, reader, latest, past, messages);
+	executed = traced_executed_create(reader);
+	read_events(out, reader, latest, past, messages, executed);
 	for (size_t i = 0; i < ARRAY_COUNT(wanted); i++) {
 		if (latest[i].count)
 			doc_put(result, wanted[i], latest_json(reader, &latest[i]));
 	}
 	doctor_put(out, "past", traced_past_json(past));
 	doctor_put(out, "messages", traced_messages_json(messages));
+	doctor_put(out, "executed", traced_executed_end(executed, reader));
 	traced_messages_destroy(messages);
 	traced_past_destroy(past);
 	free(latest);

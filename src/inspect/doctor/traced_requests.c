@@ -79,12 +79,44 @@ static void add_story(json_t *group, const struct reader *reader, const struct r
 	}
 }
 
-json_t *traced_under_way(const struct reader *reader)
+/* The requests that have an I/O under way: a set of texts, { "r353": true }. NULL: some I/Os are not in the file. */
+static json_t *with_io(const struct reader *reader)
 {
-	json_t *groups = doc_object(), *list = doc_list(), *group;
 	struct reader_walk walk = { 0 };
 	struct reader_story story;
+	json_t *set = doc_object();
+	char id[64];
+
+	while (reader_story_next(reader, &walk, &story)) {
+		if (!story.parent)
+			continue;
+		snprintf(id, sizeof(id), "%s%u", story.parent->prefix, story.parent_id);
+		doc_put(set, id, json_true());
+		if (reader_stories_outside_file(reader, story.object) > 0) {
+			json_decref(set);
+			return NULL;
+		}
+	}
+	return set;
+}
+
+/* Count a request that waits for long, and for which no I/O is under way. */
+static void add_without_io(json_t *group, const struct reader *reader, const struct reader_story *story, const json_t *set,
+			   uint64_t now)
+{
+	char id[64];
+
+	snprintf(id, sizeof(id), "%s%u", story->object->prefix, story->id);
+	if (set && ms_since(reader, story->entered_tick, now) >= HUNG_MS && !json_object_get(set, id))
+		doc_put(group, "without_io", json_integer(doc_number(group, "without_io", 0) + 1));
+}
+
+json_t *traced_under_way(const struct reader *reader)
+{
+	json_t *groups = doc_object(), *list = doc_list(), *set, *group;
 	uint64_t now = reader_now(reader);
+	struct reader_walk walk = { 0 };
+	struct reader_story story;
 	const char *key;
 
 	while (reader_story_next(reader, &walk, &story)) {
@@ -92,6 +124,15 @@ json_t *traced_under_way(const struct reader *reader)
 		if (group)
 			add_story(group, reader, &story, now);
 	}
+	/* afterwards: a request of the first walk whose I/O began later is not counted */
+	set = with_io(reader);
+	walk = (struct reader_walk){ 0 };
+	while (reader_story_next(reader, &walk, &story)) {
+		group = group_of(groups, reader, &story);
+		if (group)
+			add_without_io(group, reader, &story, set, now);
+	}
+	json_decref(set);
 	json_object_foreach (groups, key, group)
 		doc_add(list, json_incref(group));
 	json_decref(groups);

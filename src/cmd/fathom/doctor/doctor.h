@@ -72,7 +72,8 @@ void doctor_look_agents(struct doctor_out *out, const void *ctx);
  * Look at all sources of an engine, with the certificates of a folder and the recording `past` (NULL: that of a recorder
  * that runs); of a server and its engines. `begin_ns` (monotonic): when the command began. Pair: json_decref().
  */
-json_t *doctor_look_engine(const struct doctor_target *target, const char *certificates, const char *past, uint64_t begin_ns);
+json_t *doctor_look_engine(const struct doctor_target *target, const char *certificates, const char *past,
+			   uint64_t begin_ns);
 json_t *doctor_look_host(const struct doctor_target *target, uint64_t begin_ns);
 
 /* ---- the report ---- */

@@ -34,7 +34,8 @@ static uint64_t time_left_ms(uint64_t begin_ns)
 	return spent_ms + LOOK_MS_MIN < DOCTOR_LIMIT_MS ? DOCTOR_LIMIT_MS - spent_ms : LOOK_MS_MIN;
 }
 
-json_t *doctor_look_engine(const struct doctor_target *target, const char *certificates, const char *past, uint64_t begin_ns)
+json_t *doctor_look_engine(const struct doctor_target *target, const char *certificates, const char *past,
+			   uint64_t begin_ns)
 {
 	const struct doctor_recording recording = { past, target->trace, &target->pid };
 	const struct doctor_paths paths = { &certificates, 1 };

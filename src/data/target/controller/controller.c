@@ -228,7 +228,8 @@ static int keep_alive_expired(void *ctx)
 	must_be_on(ctrlr->group->thread);
 	must(ctrlr->admin);
 	poller_unregister(&ctrlr->keep_alive);
-	probe_nvmf_ctrlr_keep_alive_expired(reactor_now(), ctrlr, ctrlr->features.kato, ctrlr->host_istr);
+	probe_nvmf_ctrlr_keep_alive_expired(reactor_now(), ctrlr, ctrlr->features.kato, ctrlr->host_istr,
+					    trace_intern(ctrlr->local_address));
 	ctrlr->csts |= NVME_CSTS_CFS;
 	nvmf_ctrlr_disconnect_all(ctrlr, ctrlr->features.kato ? "keep-alive timeout" : "discovery controller idle");
 	return 1;

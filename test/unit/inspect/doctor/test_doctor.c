@@ -91,6 +91,9 @@ static void each_row_of_evidence_gives_its_finding(void **state)
 	check_only("{" ALIVE ", \"engine\": false}, \"answers\": {\"missing\": \"no socket\"}}", ""); /* a server */
 	check_only("{" ALIVE "}, \"answers\": {\"silent\": \"no answer\"}}", "control_silent");
 	check_only("{" ALIVE "}, \"answers\": {\"cores_silent\": \"no answer\"}}", "reactor_silent");
+	check_only("{" ALIVE
+		   "}, \"answers\": {\"cores_silent\": \"no answer\"}, \"machine\": {\"pressure\": {\"cpu\": 95}}}",
+		   "cpu_contended");
 	check_only("{" ALIVE "}, \"answers\": {\"control\": {\"state_file\": {\"state\": \"HELD\"}}}}",
 		   "configuration_unsaved");
 	check_only("{" ALIVE ", \"calls\": [{\"method\": \"m\", \"ago_ms\": 13000}]}}", "call_hangs");
@@ -254,7 +257,8 @@ static void check_latency(int ios_before, int us_before, int ios, int us, int de
 	char text[1024];
 
 	snprintf(text, sizeof(text),
-		 "{" ALIVE "}, \"answers\": {\"iostat_before\": {\"bdevs\": [{\"name\": \"d\", \"num_read_ops\": %d, "
+		 "{" ALIVE "}, \"answers\": {\"devices\": [{\"name\": \"d\", \"product_name\": \"File\"}], "
+		 "\"iostat_before\": {\"bdevs\": [{\"name\": \"d\", \"num_read_ops\": %d, "
 		 "\"read_latency_ticks\": %d}]}, \"iostat\": {\"tick_rate\": 1000000, \"bdevs\": [{\"name\": \"d\", "
 		 "\"num_read_ops\": %d, \"read_latency_ticks\": %d, \"queue_depth\": %d}]}}}",
 		 ios_before, us_before, ios, us, depth);
@@ -337,6 +341,27 @@ static void without_a_socket_the_trace_says_whether_ios_end(void **state)
 	check_only("{" WAITS ", \"ended_ios\": {\"d\": 4}}}", "command_lost");
 }
 
+/* Records of rare events of a reactor in a second; of 100 that were read, `of_function` are of messages of one function. */
+static void check_messages(int records, int of_function, const char *name)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		 "{" ALIVE ", \"interval_ms\": 1000, \"threads_before\": [{\"name\": \"r\", \"rare\": 50}], "
+		 "\"threads\": [{\"name\": \"r\", \"rare\": %d}], "
+		 "\"messages\": {\"r\": {\"records\": 100, \"of_function\": %d, \"function\": \"f\"}}}}",
+		 50 + records, of_function);
+	check_only(text, name);
+}
+
+static void messages_without_a_pause_are_a_storm(void **state)
+{
+	(void)state;
+	check_messages(100000, 50, "message_storm");
+	check_messages(1000, 50, "");
+	check_messages(100000, 10, ""); /* of many functions: hosts connect */
+}
+
 static void commands_name_the_engine(void **state)
 {
 	struct findings *list = judge(
@@ -369,6 +394,110 @@ static void a_thread_that_does_not_turn_waits_or_uses_the_cpu(void **state)
 	check_thread("reactor_0", "\"state\": \"S\", \"ran_ms\": 0, \"syscall\": 230", "reactor_blocked");
 	check_thread("control", "\"state\": \"D\", \"ran_ms\": 0, \"wchan\": \"folio_wait\"", "control_blocked");
 	check_thread("control", "\"state\": \"R\", \"ran_ms\": 990", "control_runaway");
+	check_thread("control", "\"state\": \"R\", \"ran_ms\": 10, \"waited_ms\": 900", "cpu_contended");
+}
+
+/* Two threads of the engine, as the kernel shows them, in two looks with a second between. */
+static void check_threads(const char *reactor, const char *other, const char *name)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		 "{" ALIVE ", \"threads\": [{\"name\": \"reactor_0\", \"tid\": 8, \"cpu\": 1}]}, \"process\": "
+		 "{\"interval_ms\": 1000, \"threads\": [{\"tid\": 8, %s}, {\"tid\": 9, \"name\": \"other\", %s}]}}",
+		 reactor, other);
+	check_only(text, name);
+}
+
+static void threads_that_wait_for_each_others_locks_are_named(void **state)
+{
+	struct findings *list;
+
+	(void)state;
+	check_threads("\"lock\": \"0x10\", \"lock_owner\": 9, \"ran_ms\": 0",
+		      "\"lock\": \"0x20\", \"lock_owner\": 8, \"ran_ms\": 0", "threads_deadlocked");
+	/* one of them runs again; one has the lock and waits for nothing; the owner is of no thread; it waits for itself */
+	check_threads("\"lock\": \"0x10\", \"lock_owner\": 9, \"ran_ms\": 1",
+		      "\"lock\": \"0x20\", \"lock_owner\": 8, \"ran_ms\": 0", "");
+	check_threads("\"lock\": \"0x10\", \"lock_owner\": 9, \"ran_ms\": 0", "\"ran_ms\": 0", "");
+	check_threads("\"lock\": \"0x10\", \"lock_owner\": 7, \"ran_ms\": 0", "\"ran_ms\": 0", "");
+	check_threads("\"lock\": \"0x10\", \"lock_owner\": 8, \"ran_ms\": 0", "\"ran_ms\": 0", "threads_deadlocked");
+	list = judge("{" ALIVE "}, \"process\": {\"threads\": ["
+		     "{\"tid\": 3, \"name\": \"c\", \"lock\": \"0x1\", \"lock_owner\": 1, \"ran_ms\": 0},"
+		     "{\"tid\": 1, \"name\": \"a\", \"lock\": \"0x2\", \"lock_owner\": 2, \"ran_ms\": 0},"
+		     "{\"tid\": 2, \"name\": \"b\", \"lock\": \"0x1\", \"lock_owner\": 1, \"ran_ms\": 0}]}}");
+	assert_int_equal(list->count, 1); /* c waits, too, but is not in the circle */
+	assert_non_null(strstr(list->rows[0].says, ": a (tid 1) for b, b (tid 2) for a"));
+	findings_destroy(list);
+}
+
+static void a_reactor_that_the_kernel_does_not_run_is_named(void **state)
+{
+	struct findings *list;
+
+	(void)state;
+	check_threads("\"state\": \"D\", \"wchan\": \"__refrigerator\", \"ran_ms\": 0", "\"ran_ms\": 0", "reactor_not_run");
+	check_threads("\"state\": \"R\", \"waited_ms\": 500, \"ran_ms\": 0.5", "\"ran_ms\": 0", "cpu_contended");
+	check_threads("\"state\": \"S\", \"wchan\": \"ep_poll\", \"ran_ms\": 0", "\"ran_ms\": 0", ""); /* it is idle */
+	list = judge("{" ALIVE
+		     ", \"threads\": [{\"name\": \"reactor_0\", \"tid\": 8}]}, \"process\": {\"interval_ms\": 1000, "
+		     "\"threads\": [{\"tid\": 8, \"waited_ms\": 990, \"ran_ms\": 0}]}}");
+	assert_int_equal(list->count, 2);
+	assert_string_equal(finding_name(&list->rows[0]), "reactor_not_run");
+	assert_int_equal(list->rows[1].cause, 0);
+	findings_destroy(list);
+}
+
+/* ---- hosts ---- */
+
+#define EXPIRED                                                                                                            \
+	"\"events\": {\"nvmf_ctrlr_keep_alive_expired\": {\"last\": [{\"ago_ms\": 5, \"args\": {\"hostnqn\": \"h\", "      \
+	"\"address\": \"b\"}}]}}"
+#define QUEUE(host, address) "{\"hostnqn\": \"" host "\", \"qid\": 0, \"listen_address\": {\"traddr\": \"" address "\"}}"
+
+static void a_host_that_has_another_path_lost_one(void **state)
+{
+	struct findings *list = judge("{" ALIVE ", " EXPIRED
+				      "}, \"answers\": {\"qpairs\": {\"n\": [" QUEUE("h", "a") "]}}}");
+
+	(void)state;
+	assert_int_equal(list->count, 2);
+	assert_string_equal(finding_name(&list->rows[0]), "path_lost");
+	assert_string_equal(finding_name(&list->rows[1]), "keep_alive_expired");
+	assert_int_equal(list->rows[1].cause, 0);
+	findings_destroy(list);
+	check_only("{" ALIVE ", " EXPIRED "}, \"answers\": {\"qpairs\": {\"n\": []}}}", "keep_alive_expired");
+	/* it has connected there again; another host has the other path */
+	check_only("{" ALIVE ", " EXPIRED
+		   "}, \"answers\": {\"qpairs\": {\"n\": [" QUEUE("h", "a") ", " QUEUE("h", "b") "]}}}",
+		   "keep_alive_expired");
+	check_only("{" ALIVE ", " EXPIRED "}, \"answers\": {\"qpairs\": {\"n\": [" QUEUE("g", "a") "]}}}",
+		   "keep_alive_expired");
+}
+
+/* Two hosts on a reactor that is busy for `busy` % of the time; commands of both in two looks. */
+static void check_flood(int busy, int of_first, int of_second, const char *name)
+{
+	char text[2048];
+
+	snprintf(text, sizeof(text),
+		 "{" ALIVE ", \"threads\": [{\"name\": \"reactor_0\", \"tid\": 8}]}, "
+		 "\"process\": {\"interval_ms\": 100, \"threads\": [{\"tid\": 8, \"ran_ms\": %d}]}, "
+		 "\"answers\": {\"qpairs_ms\": 1000, \"qpairs_before\": {\"n\": [{\"hostnqn\": \"a\", \"qid\": 1, "
+		 "\"num_commands\": 7}]}, "
+		 "\"qpairs\": {\"n\": [{\"hostnqn\": \"a\", \"qid\": 1, \"num_commands\": %d}, "
+		 "{\"hostnqn\": \"b\", \"qid\": 1, \"num_commands\": %d}]}}}",
+		 busy, 7 + of_first, of_second);
+	check_only(text, name);
+}
+
+static void a_host_floods_if_others_are_there(void **state)
+{
+	(void)state;
+	check_flood(95, 900, 100, "host_floods");
+	check_flood(95, 700, 300, "");
+	check_flood(95, 900, 0, ""); /* no other host sends */
+	check_flood(40, 900, 100, "");
 }
 
 /* ---- the past ---- */
@@ -506,6 +635,8 @@ static void the_past_stands_below_the_present_and_above_notes(void **state)
 
 static void the_file_of_a_dead_process_says_how_it_ended(void **state)
 {
+	struct findings *list;
+
 	(void)state;
 	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true}}", "process_killed");
 	check_only("{\"trace\": {\"state\": \"dead\", \"died\": false}}", ""); /* a copy of a live engine's file */
@@ -515,6 +646,12 @@ static void the_file_of_a_dead_process_says_how_it_ended(void **state)
 	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true, \"frozen\": {\"why\": \"must\"}}}", "must_failed");
 	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true, \"frozen\": {\"why\": \"signal\", \"signal\": 11}}}",
 		   "process_crashed");
+	list = judge("{\"trace\": {\"state\": \"dead\", \"died\": true, \"frozen\": {\"why\": \"signal\", \"signal\": 11, "
+		     "\"place\": "
+		     "\"/bin/e\"}, \"crash\": {\"function\": \"f+0x1\", \"backtrace\": [\"f+0x1\", \"g+0x2\"]}}}");
+	assert_non_null(strstr(list->rows[0].says, "was ended by SIGSEGV in f+0x1"));
+	assert_string_equal(json_string_value(json_array_get(list->rows[0].shows, 1)), "called from g+0x2");
+	findings_destroy(list);
 	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true, \"pid\": 7, \"last_sign_s\": 100}, "
 		   "\"machine\": {\"kills\": [{\"pid\": 7, \"at_s\": 101}]}}",
 		   "killed_out_of_memory");
@@ -524,6 +661,20 @@ static void the_file_of_a_dead_process_says_how_it_ended(void **state)
 }
 
 /* ---- order ---- */
+
+static void a_request_that_no_device_has_is_lost_by_the_engine(void **state)
+{
+	struct findings *list = judge("{" ALIVE
+				      ", \"under_way\": [{\"object\": \"nvmf_req\", \"stage\": \"EXECUTING\", \"hung\": 2, "
+				      "\"count\": 3, \"without_io\": 1, \"stage_ms\": 9000, \"oldest\": \"r3\"}]}}");
+
+	(void)state;
+	assert_int_equal(list->count, 2);
+	assert_string_equal(finding_name(&list->rows[0]), "request_leaked");
+	assert_string_equal(finding_name(&list->rows[1]), "requests_waiting");
+	assert_int_equal(list->rows[1].cause, 0);
+	findings_destroy(list);
+}
 
 static void causes_stand_above_what_follows_from_them(void **state)
 {
@@ -741,12 +892,18 @@ int main(void)
 		cmocka_unit_test(what_a_busy_machine_explains_is_only_possible),
 		cmocka_unit_test(a_device_with_a_few_slow_ios_is_not_slow),
 		cmocka_unit_test(without_a_socket_the_trace_says_whether_ios_end),
+		cmocka_unit_test(messages_without_a_pause_are_a_storm),
 		cmocka_unit_test(commands_name_the_engine),
 		cmocka_unit_test(a_thread_that_does_not_turn_waits_or_uses_the_cpu),
 		cmocka_unit_test(a_fault_without_signs_is_of_the_past),
 		cmocka_unit_test(a_host_that_has_not_returned_is_of_the_present),
 		cmocka_unit_test(what_a_removed_device_reported_is_of_the_past),
 		cmocka_unit_test(the_past_stands_below_the_present_and_above_notes),
+		cmocka_unit_test(threads_that_wait_for_each_others_locks_are_named),
+		cmocka_unit_test(a_reactor_that_the_kernel_does_not_run_is_named),
+		cmocka_unit_test(a_host_that_has_another_path_lost_one),
+		cmocka_unit_test(a_host_floods_if_others_are_there),
+		cmocka_unit_test(a_request_that_no_device_has_is_lost_by_the_engine),
 		cmocka_unit_test(the_file_of_a_dead_process_says_how_it_ended),
 		cmocka_unit_test(causes_stand_above_what_follows_from_them),
 		cmocka_unit_test(a_device_is_compared_with_its_past),
