@@ -343,6 +343,14 @@ static bool life_lookup(void *ctx, uint32_t name, struct expression_value *value
 	return life_value(ctx, name, value) && convert_unit(ctx, name, value);
 }
 
+/* An engine leaves this prefix of a host's NQN out of the texts of owners. */
+static const char *without_prefix(const char *owner)
+{
+	static const char prefix[] = "nqn.2014-08.org.nvmexpress:";
+
+	return strncmp(owner, prefix, sizeof(prefix) - 1) == 0 ? owner + sizeof(prefix) - 1 : owner;
+}
+
 /* ---- public functions ---- */
 
 int reader_filter_create(const struct reader *reader, const struct reader_filter_spec *spec,
@@ -355,7 +363,7 @@ int reader_filter_create(const struct reader *reader, const struct reader_filter
 		return fault(why, -ENOMEM, "out of memory");
 	filter->reader = reader;
 	filter->until = UINT64_MAX;
-	if (spec->owner && !(filter->owner = strdup(spec->owner)))
+	if (spec->owner && !(filter->owner = strdup(without_prefix(spec->owner))))
 		rc = fault(why, -ENOMEM, "out of memory");
 	if (rc == 0 && spec->object) {
 		uint32_t id;
