@@ -46,6 +46,8 @@ def copy_programs(directory):
             shutil.copy(path, os.path.join(directory, readers))
     shutil.copytree(os.path.join(TOP, "test", "ward"), os.path.join(directory, "test", "ward"), ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(os.path.join(TOP, "test", "make-certificates"), os.path.join(directory, "test"))
+    os.makedirs(os.path.join(directory, "docs"))
+    shutil.copy(os.path.join(TOP, "docs", "runbook.md"), os.path.join(directory, "docs"))
     for name in ("scripts", "gdb", os.path.join("test", "keys"), os.path.join("src", "rpc", "proto"), os.path.join("src", "control", "operation"),
                  os.path.join("src", "control", "fault"), os.path.join("packaging", "prometheus")):
         shutil.copytree(os.path.join(TOP, name), os.path.join(directory, name), ignore=shutil.ignore_patterns("__pycache__"))
