@@ -2,16 +2,24 @@
 """Devices that hang, lose, delay or fail I/O, and file systems below volumes."""
 
 import os
+import shutil
+import struct
 import subprocess
 import threading
 import unittest
 
 from ward import Ward, diagnose, illness, run, wait_for
 
+import test_hostile as hostile
 from hanging import HangingFile, READ, STATFS
 from harness import NQN
 
 MIB = 1 << 20
+RESET = struct.pack("<BBHB35xB3xIQ8x", hostile.FABRICS, 0x40, 2, hostile.PROPERTY_SET, 0, 0x14, 0x460000)    # CC.EN: 0
+
+
+def read_of(cid, nsid):
+    return struct.pack("<BBHI16x", hostile.READ, 0x40, cid, nsid) + hostile.sgl_transport(4096) + struct.pack("<QI12x", 8 * cid, 7)
 
 
 class Devices(Ward):
@@ -57,6 +65,72 @@ class Devices(Ward):
         self.error_device(engine)
         self.inject(engine, "failure", num=20)
         self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 4, "--count", 1000).wait(60)
+        self.check(engine.pid)
+
+    @illness("a device fails after many good I/Os", "device_fails")
+    def test_a_device_that_fails_late(self):
+        engine = self.engine()
+        self.error_device(engine)
+        self.inject(engine, "nvme_failure", num=20, skip=20000, nvme_sct=2, nvme_sc=0x81)
+        self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 16, "--count", 20100).wait(120)
+        first = self.check(engine.pid)["findings"][0]
+        self.assertIn("20 ended with MEDIA_ERROR", first["says"])
+        self.assertRegex("\n".join(first["evidence"]), r"(?m)^20[01]\d\d I/Os ended well, 20 failed; ")
+
+    @illness("a device hangs while its host resets the controller", "device_hung")
+    def test_a_reset_during_a_hang(self):
+        engine = self.engine()
+        self.error_device(engine)
+        self.inject(engine, "pending", num=0)
+        admin, io = hostile.Host(engine), hostile.Host(engine)
+        self.addCleanup(admin.s.close)
+        self.addCleanup(io.s.close)
+        cntlid, status = admin.connect()
+        self.assertEqual(status, 0)
+        self.assertEqual(admin.enable()[1], 0)
+        self.assertEqual(io.connect(1, cntlid & 0xffff)[1], 0)
+        io.s.sendall(b"".join(hostile.capsule(read_of(cid, 2)) for cid in range(8)))
+        self.wait_under_way(engine, "DISPATCHED", count=8)
+        admin.s.sendall(hostile.capsule(RESET))
+        self.assertEqual(admin.response()[1], 0)
+        self.assertIn("8 I/Os wait", self.check(engine.pid)["findings"][0]["says"])
+
+    @illness("a device changes what was written (--paranoid)", "checksum_mismatch")
+    def test_a_device_that_corrupts(self):
+        path = self.file("disk", 16)
+        engine = self.engine("--paranoid", "4096")
+        engine.serve("bdev_uring_create", path, "u0", 4096)
+        engine.perf("--rw", "write", "--bs", "64k", "--depth", 8, "--count", 64, "--range", "4M")
+        with open(path, "r+b") as file:
+            file.seek(77 * 4096 + 5)
+            file.write(b"damage")
+        engine.perf("--rw", "read", "--bs", "4k", "--depth", 1, "--count", 1, "--range", f"{77 * 4096}:4k", check=False)
+        first = self.check(engine.pid)["findings"][0]
+        self.assertIn("u0 returned 1 blocks", first["says"])
+        self.assertIn("the latest is block 77", first["evidence"])
+
+    @illness("the file system below a volume becomes read-only", "file_system_read_only")
+    def test_a_read_only_file_system(self):
+        folder, image = os.path.join(self.directory, "small"), self.file("image", 24)
+        os.mkdir(folder)
+        if not shutil.which("mkfs.ext4"):
+            raise unittest.SkipTest("mkfs.ext4 is missing")
+        run("mkfs.ext4", "-q", "-F", image)
+        if subprocess.run(["mount", "-o", "loop,errors=remount-ro", image, folder], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+            raise unittest.SkipTest("loop devices cannot be mounted here")
+        self.addCleanup(run, "umount", "-l", folder)
+        device = os.path.basename(run("findmnt", "-n", "-o", "SOURCE", folder).stdout.strip())
+        path = os.path.join(folder, "volume")
+        with open(path, "wb") as file:
+            file.truncate(8 * MIB)
+        engine = self.engine()
+        engine.serve("bdev_aio_create", path, "F0", 4096)
+        try:
+            with open(f"/sys/fs/ext4/{device}/trigger_fs_error", "w", encoding="ascii") as file:
+                file.write("1")
+        except OSError as error:
+            raise unittest.SkipTest(f"an error of the file system cannot be made: {error}") from error
+        self.load(engine, "--rw", "write", "--depth", 4, "--count", 100).wait(60)
         self.check(engine.pid)
 
     @illness("the file system below a volume does not answer", "file_system_hangs")

@@ -7,7 +7,7 @@ import signal
 import socket
 import unittest
 
-from ward import FATHOM, Ward, illness, run, wait_for
+from ward import FATHOM, NQN, Ward, illness, run, wait_for
 
 import test_hostile as hostile
 import test_sharing as sharing
@@ -41,6 +41,33 @@ class Hosts(Ward):
         host.send_signal(signal.SIGSTOP)
         self.wait_for_event(self.engine_, "nvmf_ctrlr_keep_alive_expired")
         self.assertIn(HOST, self.check(self.engine_.pid)["findings"][0]["says"])
+
+    @illness("one of two paths of a host is dead", "path_lost")
+    def test_a_dead_path(self):
+        engine = self.engine_
+        engine.run_commands(f"nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.2 -s {engine.port}\n")
+        for address in ("127.0.0.1", "127.0.0.2"):
+            load = self.program(FATHOM, "perf", "-a", address, "-s", engine.port, "-n", NQN, "--time", 3600, "--timeout", 0, "--connect-timeout", 120000,
+                                "--keep-alive", 1000, "--rate", 10, "--depth", 1, "--hostnqn", HOST)
+        wait_for(lambda: sum(row["hostnqn"] == HOST and row["qid"] == 1 for row in engine.rpc("nvmf_subsystem_get_qpairs", nqn=NQN)) == 2)
+        load.send_signal(signal.SIGSTOP)    # nothing comes over the second path any more
+        self.wait_for_event(engine, "nvmf_ctrlr_keep_alive_expired")
+        wait_for(lambda: all(row["listen_address"]["traddr"] == "127.0.0.1" for row in engine.rpc("nvmf_subsystem_get_qpairs", nqn=NQN)))
+        says = self.check(engine.pid)["findings"][0]["says"]
+        self.assertIn(f"the host {HOST} lost its path to 127.0.0.2", says)
+        self.assertIn("2 connections over 127.0.0.1", says)
+
+    @illness("a host floods the engine with connections", "connections_refused")
+    def test_a_flood_of_connections(self):
+        engine = self.engine()
+        engine.run_commands(f"nvmf_create_transport -t tcp --max-connections-per-address 8\nnvmf_create_subsystem {NQN} -a\n"
+                            f"nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}\n")
+        for _ in range(64):
+            s = socket.create_connection(("127.0.0.1", engine.port), timeout=30)
+            self.addCleanup(s.close)
+        self.wait_for_event(engine, "tcp_refuse")
+        first = self.check(engine.pid)["findings"][0]
+        self.assertIn("the latest was from 127.0.0.1", first["evidence"])
 
     def connect_queues(self, number):
         host = b"nqn.2026-11.org.fathom:slow%d" % number

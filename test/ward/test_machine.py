@@ -93,6 +93,23 @@ class Machine(Ward):
         self.check(engine.pid)
         group.set(name, thawed)
 
+    @illness("a cgroup freezes one thread, which is never polled again", "reactor_not_run")
+    def test_a_frozen_thread(self):
+        group = Cgroup(self, "freezer")
+        if group.version2:
+            raise unittest.SkipTest("a thread has a cgroup of its own only in version 1")
+        engine = self.serving()
+        tid, = (int(tid) for tid in os.listdir(f"/proc/{engine.pid}/task")
+                if open(f"/proc/{engine.pid}/task/{tid}/comm", encoding="ascii").read().strip() == "reactor_0")
+        group.set("tasks", tid)
+        group.set("freezer.state", "FROZEN")
+        try:
+            wait_for(lambda: group.get("freezer.state").strip() == "FROZEN")
+            first = self.check(engine.pid)["findings"][0]
+        finally:
+            group.set("freezer.state", "THAWED")    # else the process cannot end
+        self.assertIn("reactor_0: a cgroup has frozen it", first["says"])
+
     @illness("a process is bound to a reactor's CPU", "reactor_cpu_shared")
     def test_a_neighbour_on_the_cpu(self):
         cpu = min(os.sched_getaffinity(0))

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes that are stopped, held, killed or crashed, threads that do not turn, and programs that are not those on disk."""
 
+import json
 import os
 import re
 import resource
 import shutil
 import signal
+import socket
 import sys
 import unittest
 
-from ward import FATHOM, Ward, diagnose, illness, run, wait_for
+from ward import FATHOM, Ward, diagnose, allow_cores, illness, run, wait_for
 
 from harness import ENGINE, RpcError
 
@@ -70,10 +72,55 @@ class Process(Ward):
 
     @illness("a poller does not return", "reactor_runaway")
     def test_a_poller_that_does_not_return(self):
-        engine = self.serving()
+        def start():    # it must get CPU time, whatever else runs on this machine
+            allow_cores()
+            os.nice(-15 if os.geteuid() == 0 else 0)
+        engine = self.serving(preexec_fn=start)
         engine.rpc("reactor_hold", reactor=0, milliseconds=60000, busy=True)
         self.wait_held(engine)
-        self.check(engine.pid)
+        self.check_with_cpu(engine.pid)
+
+    def hold_control(self, how):
+        engine = self.serving()
+        engine.rpc("control_hold", how=how)
+        wait_for(lambda: re.search(r"(?m)^control .*runs .* for ([3-9]|\d\d)[.]\d* s", engine.trace("threads", "-f", engine.trace_path).stdout), pause=0.2)
+        return self.check(engine.pid)["findings"][0]
+
+    @illness("the control thread and another one wait for each other's locks", "threads_deadlocked")
+    def test_a_deadlock(self):
+        self.assertRegex(self.hold_control("locks")["says"], r"control \(tid \d+\) for second_lock, second_lock \(tid \d+\) for control$")
+
+    @illness("a system call of the control thread does not return", "control_blocked")
+    def test_a_blocked_call(self):
+        first = self.hold_control("call")
+        self.assertIn("read()", first["says"])
+        self.assertRegex("\n".join(first["evidence"]), r"(?m)^the call is on descriptor \d+: pipe:\[\d+\]$")
+
+    @illness("the program that takes the engine's log does not read it", "control_blocked")
+    def test_a_log_that_is_not_read(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        def start():
+            allow_cores()
+            os.dup2(writer, 1)
+            os.dup2(writer, 2)
+        engine = self.serving(preexec_fn=start)
+        os.set_blocking(writer, True)
+        own = os.open(f"/proc/self/fd/{writer}", os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            while True:
+                os.write(own, bytes(1))
+        except BlockingIOError:
+            pass
+        os.close(own)
+        os.close(writer)
+        with socket.socket(socket.AF_UNIX) as client:   # the engine logs that this call has no meaning
+            client.connect(engine.sock)
+            client.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "bdev_nvme_set_hotplug", "params": {"enable": False}}).encode())
+            wait_for(lambda: re.search(r"(?m)^control .*runs .* for ([3-9]|\d\d)[.]\d* s", engine.trace("threads", "-f", engine.trace_path).stdout), pause=0.2)
+            first = self.check(engine.pid)["findings"][0]
+        self.assertIn("write()", first["says"])
+        self.assertRegex("\n".join(first["evidence"]), r"(?m)^the call is on descriptor [12]: pipe:\[\d+\]$")
 
     def test_messages_that_a_thread_does_not_take(self):
         """They follow from the reactor that does not turn, and are gone with it."""
@@ -111,6 +158,12 @@ class Process(Ward):
     @illness("a store to an unmapped address", "process_crashed")
     def test_a_crash(self):
         self.check(self.crash("store").trace_path)
+
+    @illness("a crash in the completion of an I/O", "process_crashed")
+    def test_a_crash_in_a_completion(self):
+        first = self.check(self.crash("completion").trace_path)["findings"][0]
+        self.assertRegex(first["says"], "ended by SIGSEGV in crash_in_completion")
+        self.assertRegex("\n".join(first["evidence"]), "(?m)^thread reactor_0 ran file I/O of engine_crash$")
 
     @illness("the engine was stopped in an orderly way", "process_ended")
     def test_an_orderly_end(self):

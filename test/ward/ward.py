@@ -12,6 +12,7 @@ import resource
 import subprocess
 import sys
 import time
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "system"))
 
@@ -76,6 +77,15 @@ class Ward(EngineTest):
         self.assertTrue(report["findings"], case.illness)
         self.assertEqual(report["findings"][0]["name"], case.finding, json.dumps(report, indent=1))
         return report
+
+    def check_with_cpu(self, target):
+        """As check(), of an illness that needs CPU time to show. A machine that other programs keep busy is another illness: the case is skipped."""
+        try:
+            return self.check(target)
+        except AssertionError as error:
+            if "cpu_contended" in str(error):
+                raise unittest.SkipTest("other programs take the CPU time of the engine") from None
+            raise
 
     def program(self, *words, **kwargs):
         process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **kwargs)
