@@ -44,7 +44,7 @@ static const json_t *largest_user(const json_t *buffers, const char *list)
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(buffers, list), i, user) {
-		if (doc_number(user, "lent_bytes", 0) > doc_number(largest, "lent_bytes", 0))
+		if (!largest || doc_number(user, "lent_bytes", 0) > doc_number(largest, "lent_bytes", 0))
 			largest = user;
 	}
 	return largest;
@@ -54,13 +54,15 @@ static void judge_buffers(const json_t *evidence, const json_t *buffers, bool wa
 {
 	const json_t *waits = doc_at(evidence, "trace.lives.nvmf_req.stages.WAIT_BUFFER");
 	const json_t *host = largest_user(buffers, "hosts"), *device = largest_user(buffers, "bdevs");
-	bool is_device = doc_number(device, "lent_bytes", 0) >= doc_number(host, "lent_bytes", 0);
+	bool is_device = doc_number(device, "lent_bytes", 0) > doc_number(host, "lent_bytes", 0);
 	int64_t waiting = doc_number(buffers, "waiting", 0);
 	char holder[HOST_BYTES + 32], text[SHORT_TEXT_BYTES], most[SHORT_TEXT_BYTES];
 	struct finding *it;
 
-	if (waiting == 0 || !waits_long)
+	if (!waits_long || (!host && !device))
 		return;
+	if (waiting == 0) /* at this instant */
+		waiting = doc_number(waits, "now_count", 0);
 	snprintf(holder, sizeof(holder), "%s %s", is_device ? "the device" : "the host",
 		 is_device ? doc_text_at(device, "name") : doc_text_at(host, "host"));
 	it = find_buffers_exhausted(list, FINDING_LIKELY, (uint64_t)waiting, holder);
