@@ -50,10 +50,10 @@ static int ask(struct asker *asker, const struct doctor_call *call, const json_t
 	*result_ret = NULL;
 	rc = rpc_client_call(asker->client, call->method, params, result_ret, &why);
 	if (rc == 0) {
-		const char *version = json_string_value(json_object_get(result, "version"));
+		const char *version = json_string_value(json_object_get(*result_ret, "version"));
 
-		asker->spdk |= version && strncmp(version, "SPDK", strlen("SPDK")) == 0;
 		must(*result_ret);
+		asker->spdk |= version && strncmp(version, "SPDK", strlen("SPDK")) == 0;
 	} else if (rc == -EREMOTEIO) {
 		(void)json_object_set_new(asker->refused, call->method,
 					  json_string(rpc_client_error_message(asker->client)));

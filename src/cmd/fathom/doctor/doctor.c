@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/doctor/doctor.h"
 
