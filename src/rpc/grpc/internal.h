@@ -16,15 +16,17 @@
 #include "fathom/trace/trace.h"
 #include "rpc/grpc/details.h"
 #include "rpc/grpc/frame.h"
+#include "rpc/grpc/front.h"
 #include "rpc/grpc/grpc.h"
 #include "rpc/grpc/tls.h"
 #include "base/reactor/deadline.h"
 #include "base/reactor/reactor.h"
 
 enum {
-	LINK_IN_BYTES = 64 << 10,  /* received at a time */
-	LINK_OUT_BYTES = 64 << 10, /* gathered before they are sent */
-	CALL_HEADERS_MAX = 16,	   /* kept for grpc_call_header() */
+	LINK_IN_BYTES = 64 << 10,	      /* received at a time */
+	LINK_OUT_BYTES = 64 << 10,	      /* gathered before they are sent */
+	CALL_HEADERS_MAX = 16,		      /* kept for grpc_call_header() */
+	FRONT_SEALED_BYTES = 2 * FRONT_BYTES, /* a record and the messages of TLS */
 };
 
 struct grpc_header {
@@ -122,6 +124,34 @@ struct grpc_link {
 	enum grpc_close_reason reason;
 	int error;
 	char why[FAULT_TEXT_BYTES_MAX];
+};
+
+/* ---- a connection of a front: front.c ---- */
+
+struct front_bytes {
+	uint8_t *data; /* of its room */
+	size_t begin, end;
+};
+
+struct front_link {
+	struct trace_object trace;
+	enum grpc_front_state state;
+	TAILQ_ENTRY(front_link) link;
+	struct tls_front *front;
+	struct tls_stream *tls;
+	int fd, pair; /* pair: -1 until the peer is admitted, and after the server behind has closed its end */
+	struct fd_watch *watch, *pair_watch;
+	uint32_t watched_events, pair_events;
+	bool is_rejected;  /* it gets `rejection` instead of the server behind */
+	bool is_pair_over; /* the server behind has closed its end; what it sent can still be read */
+	bool is_stepping, is_doomed;
+	uint64_t begun_tick;
+	struct deadline deadline;
+	char peer[GRPC_ADDRESS_BYTES_MAX];
+	char why[FAULT_TEXT_BYTES_MAX]; /* it was refused; "": not */
+	char rejection[FRONT_REJECTION_BYTES];
+	struct front_bytes plain, sealed;
+	uint8_t plain_data[FRONT_BYTES], sealed_data[FRONT_SEALED_BYTES];
 };
 
 /* ---- link.c ---- */

@@ -17,12 +17,12 @@
 
 enum { NAME_BYTES_MAX = 65, PATH_BYTES = 4096 }; /* a common name has at most 64 */
 
-/* HTTP/2 in ALPN: length and name. */
-static const unsigned char h2[] = { 2, 'h', '2' };
+/* In ALPN: length and name. */
+static const unsigned char h2[] = { 2, 'h', '2' }, http1[] = { 8, 'h', 't', 't', 'p', '/', '1', '.', '1' };
 
 struct grpc_tls {
 	char ca[PATH_BYTES], certificate[PATH_BYTES], key[PATH_BYTES];
-	bool with_tls12;
+	bool with_tls12, is_http1;
 	SSL_CTX *side[2]; /* client, server */
 	uint32_t changes;
 };
@@ -30,19 +30,21 @@ struct grpc_tls {
 struct tls_stream {
 	SSL *ssl;
 	BIO *in, *out; /* of ssl */
-	bool server;
+	bool server, is_http1;
 	char name[NAME_BYTES_MAX];
 	char why[FAULT_TEXT_BYTES_MAX];
 };
 
 /* ---- contexts ---- */
 
-static int choose_h2(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_bytes, const unsigned char *offered,
-		     unsigned int offered_bytes, void *ctx)
+static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_bytes,
+			   const unsigned char *offered, unsigned int offered_bytes, void *ctx)
 {
+	const unsigned char *ours = ctx;
 	unsigned char *found = NULL;
 
-	if (SSL_select_next_proto(&found, chosen_bytes, h2, sizeof(h2), offered, offered_bytes) != OPENSSL_NPN_NEGOTIATED)
+	if (SSL_select_next_proto(&found, chosen_bytes, ours, ours[0] + 1U, offered, offered_bytes) !=
+	    OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	*chosen = found;
 	return SSL_TLSEXT_ERR_OK;
@@ -128,6 +130,7 @@ static int load_files(const struct grpc_tls *tls, SSL_CTX *context, struct fatho
 static int context_new(const struct grpc_tls *tls, bool server, SSL_CTX **context_ret, struct fathom_fault *why)
 {
 	SSL_CTX *context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
+	const unsigned char *protocol = tls->is_http1 ? http1 : h2;
 	int error;
 
 	if (!context)
@@ -137,11 +140,11 @@ static int context_new(const struct grpc_tls *tls, bool server, SSL_CTX **contex
 	SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE);
 	SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	if (server)
-		SSL_CTX_set_alpn_select_cb(context, choose_h2, NULL);
+		SSL_CTX_set_alpn_select_cb(context, choose_protocol, (void *)(uintptr_t)protocol);
 	/* only the suite of TLS 1.2; 1.3 keeps its defaults */
 	if (SSL_CTX_set_min_proto_version(context, tls->with_tls12 ? TLS1_2_VERSION : TLS1_3_VERSION) != 1 ||
 	    SSL_CTX_set_cipher_list(context, "AES256-GCM-SHA384") != 1 ||
-	    (!server && SSL_CTX_set_alpn_protos(context, h2, sizeof(h2)) != 0)) {
+	    (!server && SSL_CTX_set_alpn_protos(context, protocol, protocol[0] + 1U) != 0)) {
 		SSL_CTX_free(context);
 		return fault(why, -ENOMEM, "out of memory for TLS");
 	}
@@ -252,6 +255,7 @@ int grpc_tls_create(const struct grpc_tls_options *options, struct grpc_tls **tl
 		return fault(why, -ENAMETOOLONG, "the path of a certificate is too long");
 	}
 	tls->with_tls12 = options->with_tls12;
+	tls->is_http1 = options->is_http1;
 	error = grpc_tls_reload(tls, why);
 	if (error) {
 		free(tls);
@@ -279,6 +283,7 @@ struct tls_stream *tls_stream_create(struct grpc_tls *tls, bool server)
 	if (!stream)
 		return NULL;
 	stream->server = server;
+	stream->is_http1 = tls->is_http1;
 	stream->ssl = SSL_new(tls->side[server]);
 	stream->in = BIO_new(BIO_s_mem());
 	stream->out = BIO_new(BIO_s_mem());
@@ -408,7 +413,7 @@ enum tls_result tls_handshake(struct tls_stream *stream)
 	if (returned != 1)
 		return result_of(stream, returned);
 	SSL_get0_alpn_selected(stream->ssl, &chosen, &bytes);
-	if (bytes != sizeof(h2) - 1 || memcmp(chosen, h2 + 1, bytes) != 0) {
+	if (!stream->is_http1 && (bytes != sizeof(h2) - 1 || memcmp(chosen, h2 + 1, bytes) != 0)) {
 		snprintf(stream->why, sizeof(stream->why), "TLS: the other side does not offer HTTP/2 (ALPN h2)");
 		return TLS_FAILED;
 	}
@@ -445,6 +450,13 @@ enum tls_result tls_write(struct tls_stream *stream, const uint8_t *data, size_t
 		bytes -= (size_t)returned;
 	}
 	return TLS_OK;
+}
+
+void tls_end(struct tls_stream *stream)
+{
+	ERR_clear_error();
+	(void)SSL_shutdown(stream->ssl); /* if it fails, the peer sees the end of the TCP connection */
+	ERR_clear_error();
 }
 
 size_t tls_take(struct tls_stream *stream, uint8_t *data, size_t room)

@@ -20,6 +20,7 @@ struct grpc_tls;
 struct grpc_tls_options {
 	const char *ca, *certificate, *key; /* paths of PEM files */
 	bool with_tls12;		    /* TLS 1.2, AES256-GCM-SHA384, too; it has no forward secrecy */
+	bool is_http1;			    /* HTTP/1.1, also of clients without ALPN; else HTTP/2, which ALPN must name */
 };
 
 /*
@@ -58,7 +59,7 @@ void tls_stream_destroy(struct tls_stream *stream); /* accepts NULL */
 
 /* Add bytes from the socket. False: out of memory. */
 MUST_CHECK bool tls_feed(struct tls_stream *stream, const uint8_t *data, size_t bytes);
-/* Continue the handshake. TLS_OK: done; our authority signed the peer's certificate, and ALPN agreed on h2. */
+/* Continue the handshake. TLS_OK: done; our authority signed the peer's certificate, and ALPN agreed. */
 MUST_CHECK enum tls_result tls_handshake(struct tls_stream *stream);
 /* The common name of the peer's certificate, after the handshake; "" if it has none. */
 const char *tls_peer_name(const struct tls_stream *stream);
@@ -66,6 +67,8 @@ const char *tls_peer_name(const struct tls_stream *stream);
 MUST_CHECK enum tls_result tls_read(struct tls_stream *stream, uint8_t *data, size_t room, size_t *count);
 /* Write all plain bytes. */
 MUST_CHECK enum tls_result tls_write(struct tls_stream *stream, const uint8_t *data, size_t bytes);
+/* Tell the peer that no more bytes follow. */
+void tls_end(struct tls_stream *stream);
 /* Read bytes for the socket: up to `room` bytes into `data`. */
 size_t tls_take(struct tls_stream *stream, uint8_t *data, size_t room);
 /* A sentence about the last failure. Borrowed. */

@@ -178,7 +178,7 @@ int main(int argc, char **argv)
 	arguments = argv;
 	if (argc > at + 4) {
 		struct grpc_tls_options options = { argv[at + 1], argv[at + 2], argv[at + 3],
-						    strcmp(argv[at + 4], "1.2") == 0 };
+						    strcmp(argv[at + 4], "1.2") == 0, false };
 
 		if (grpc_tls_create(&options, &tls, &why)) {
 			printf("error %s\n", why.text);
