@@ -176,6 +176,10 @@ struct reactor {
 	struct spin spin;
 	counter busy_ticks, idle_ticks;
 	counter sleep_count;
+	/* the longest stall of a window of time; window number n = tick / stall_window_ticks is at n % 2 */
+	struct {
+		counter window, longest;
+	} stalls[2];
 	_Atomic(const struct trace_istr *) running;
 	_Atomic(const struct poller *) running_poller;
 
@@ -184,7 +188,7 @@ struct reactor {
 	bool control, simulated;
 	atomic_bool *stop;
 	int epoll_fd, event_fd;
-	uint64_t fd_poll_ticks, slow_ticks;
+	uint64_t fd_poll_ticks, slow_ticks, stall_window_ticks;
 	pthread_t pthread;
 
 	/* * */
@@ -226,6 +230,8 @@ uint64_t reactor_ns_from_ticks(uint64_t ticks);
 /* The tick to record for an event that happens now. Any pthread, on a reactor or not. */
 uint64_t probe_tick(void);
 bool reactor_turn(struct reactor *reactor, uint64_t now, bool look_at_fds);
+/* A function that has just ended held the reactor for `ticks`, more than slow_ticks. */
+void note_stall(struct reactor *reactor, uint64_t ticks);
 /* Charge the uncharged ticks up to `now` as idle time, in equal parts to the reactor's threads. */
 void charge_idle_turn(struct reactor *reactor, uint64_t now);
 struct reactor *reactor_in_turn(void);

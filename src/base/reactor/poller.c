@@ -171,8 +171,10 @@ static inline bool run_poller(struct reactor *r, struct fathom_thread *thread, s
 			ticks = charge_idle(r, thread);
 			counter_add(&poller->idle_ticks, ticks * sample);
 		}
-		if (unlikely(ticks > r->slow_ticks))
+		if (unlikely(ticks > r->slow_ticks)) {
+			note_stall(r, ticks);
 			probe_poller_slow(counter_read(&r->now), poller, poller->name, ticks);
+		}
 	}
 	if (unlikely(gone)) {
 		thread->running_gone = false;

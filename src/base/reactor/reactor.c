@@ -91,6 +91,19 @@ void charge_idle_turn(struct reactor *r, uint64_t now)
 		counter_add(&thread->idle_ticks, ticks);
 }
 
+void note_stall(struct reactor *r, uint64_t ticks)
+{
+	uint64_t window = counter_read(&r->now) / r->stall_window_ticks;
+	unsigned int place = window & 1;
+
+	if (counter_read(&r->stalls[place].window) != window) {
+		counter_set(&r->stalls[place].longest, 0);
+		counter_set(&r->stalls[place].window, window);
+	}
+	if (ticks > counter_read(&r->stalls[place].longest))
+		counter_set(&r->stalls[place].longest, ticks);
+}
+
 static void publish_turns(const struct reactor *r)
 {
 	/* simulated reactors share one pthread and therefore one slot */
@@ -218,6 +231,7 @@ static void reactor_init(struct reactor *r, unsigned int index, unsigned int cpu
 	r->epoll_fd = r->event_fd = -1;
 	r->fd_poll_ticks = reactor_ticks_from_ns(FD_POLL_US * NS_PER_US);
 	r->slow_ticks = reactor_ticks_from_ns(POLLER_SLOW_US * NS_PER_US);
+	r->stall_window_ticks = reactor_ticks_from_ns(STALL_WINDOW_SEC * NS_PER_SEC);
 	r->stop = &process.stop_data;
 	counter_set(&r->now, options->simulated ? options->simulated_tick & ~TICK_SHARED : clock_ticks());
 	counter_set(&r->charged, counter_read(&r->now));

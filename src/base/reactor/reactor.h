@@ -40,6 +40,7 @@ enum {
 	MESSAGES_PER_STEP_MAX = 32, /* so that messages cannot starve pollers */
 	URING_LANE_OPS_MAX = 128,   /* operations in flight per device and thread; the rest waits */
 	THREAD_MOVE_MS = 1000,	    /* see thread_move() */
+	STALL_WINDOW_SEC = 60,	    /* of reactor_stats.longest_stall_ticks */
 };
 
 struct reactor;
@@ -345,6 +346,8 @@ struct reactor_stats {
 	uint64_t sys_ms, usr_ms; /* processor time of the pthread */
 	const char *running;	 /* the poller running now, or "messages", "descriptors", "file I/O"; "" if none */
 	uint64_t running_since_tick;
+	/* the longest time that one function held the reactor in the last STALL_WINDOW_SEC or twice that; 0: below 1 ms */
+	uint64_t longest_stall_ticks;
 };
 
 typedef void (*thread_stats_fn)(void *ctx, const struct thread_stats *stats);

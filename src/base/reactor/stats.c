@@ -169,6 +169,21 @@ static void read_processor_time(int tid, uint64_t *usr_ms_ret, uint64_t *sys_ms_
 	*sys_ms_ret = sys * 1000 / (unsigned long long)hz;
 }
 
+/* With that of the function that runs now. */
+static uint64_t longest_stall(const struct reactor *r, uint64_t now)
+{
+	uint64_t window = now / r->stall_window_ticks, longest = 0, running = uncharged_ticks(r, now);
+
+	for (int i = 0; i < 2; i++) {
+		if (counter_read(&r->stalls[i].window) + 1 >= window)
+			longest = max_u64(longest, counter_read(&r->stalls[i].longest));
+	}
+	if (atomic_load_explicit(&r->running, memory_order_relaxed) && !atomic_load(&r->sleeping) &&
+	    running > r->slow_ticks)
+		longest = max_u64(longest, running);
+	return longest;
+}
+
 static void copy_reactor(struct reactor *r, struct reactor_stats *to, uint64_t now)
 {
 	const struct trace_istr *running = atomic_load_explicit(&r->running, memory_order_relaxed);
@@ -184,6 +199,7 @@ static void copy_reactor(struct reactor *r, struct reactor_stats *to, uint64_t n
 		.sleep_count = counter_read(&r->sleep_count),
 		.running = running ? running->text : "",
 		.running_since_tick = running ? counter_read(&r->now) : 0,
+		.longest_stall_ticks = longest_stall(r, now),
 	};
 	if (to->sleeping)
 		to->idle_ticks += uncharged_ticks(r, now);

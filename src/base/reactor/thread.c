@@ -306,6 +306,7 @@ void thread_charge(struct reactor *r, struct fathom_thread *thread, const struct
 	if (likely(ticks <= r->slow_ticks))
 		return;
 	r->suspect_turns = SUSPECT_TURNS;
+	note_stall(r, ticks);
 	probe_thread_slow(counter_read(&r->now), thread, name, ticks);
 }
 

@@ -109,9 +109,13 @@ static void a_stuck_poller_is_named_while_it_hangs(void **state)
 	assert_true(copy.pollers[1].busy_ticks >= clock_ticks_from_ns(4 * NS_PER_MS));
 	reactor_stats_walk(copy_first_reactor, &later);
 	assert_int_equal(later.running_since_tick, reactor.running_since_tick);
+	assert_true(reactor.longest_stall_ticks >= clock_ticks_from_ns(4 * NS_PER_MS));
+	assert_true(later.longest_stall_ticks >= reactor.longest_stall_ticks);
 	assert_int_equal(sem_post(&release), 0);
 	rig_wait_u64(&stuck, 2);
 	rig_run_on(thread, remove_pollers, NULL);
+	reactor_stats_walk(copy_first_reactor, &reactor); /* it stays for a minute at least */
+	assert_true(reactor.longest_stall_ticks >= later.longest_stall_ticks);
 	rig_exit(thread);
 	rig_stop();
 	assert_int_equal(sem_destroy(&release), 0);
