@@ -311,7 +311,8 @@ struct trace_exemplar {
 	uint16_t story_count;
 	uint16_t record_count;
 	uint32_t records_cut; /* not 0: records may be missing: overwritten in the ring, or no room */
-	uint32_t reserved[5];
+	uint32_t copy_of;     /* not 0: a copy of a row of thread copy_of - 1, because metrics name this life */
+	uint32_t reserved[4];
 	struct trace_story stories[TRACE_EXEMPLAR_STORIES_MAX];	 /* of the request, and of its I/O; in state 0 */
 	struct trace_record records[TRACE_EXEMPLAR_RECORDS_MAX]; /* in order */
 };

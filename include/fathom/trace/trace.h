@@ -56,6 +56,7 @@ struct trace_options {
 	 */
 	bool in_memory;
 	uint64_t in_memory_tick;
+	bool keeps_named; /* room for the lives that the program names elsewhere: 0.5 MiB */
 };
 
 /*

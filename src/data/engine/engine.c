@@ -537,6 +537,7 @@ int engine_run(const struct engine_options *options)
 		.version = options->version,
 		.thread_count = cpuset_count(&options->cpus),
 		.io_entries = options->trace_entries,
+		.keeps_named = true,
 		.size_option = "--num-trace-entries",
 	};
 	const struct daemon_options daemon = {

@@ -369,6 +369,28 @@ static void fill_exemplar(const struct reader *reader, uint32_t thread, const st
 	exemplar->spent_ticks = reader_exemplar_spent(exemplar);
 }
 
+/* The thread on which the life ended. */
+static uint32_t thread_of(const struct reader *reader, uint32_t thread, const struct trace_exemplar *row)
+{
+	return row->copy_of && row->copy_of - 1 < reader->info.thread_count ? row->copy_of - 1 : thread;
+}
+
+/* Whether another row has the life of which `copy` is a copy. */
+static bool has_original(const struct reader *reader, const struct trace_exemplar *copy)
+{
+	for (uint32_t thread = 0; thread < reader->info.thread_count; thread++) {
+		const struct trace_exemplar *row;
+
+		for (uint64_t i = 0; (row = exemplar_row_at(reader, thread, i)); i++) {
+			if (row->version != 0 && !row->copy_of && row->end_tick == copy->end_tick &&
+			    row->stories[0].trace.id == copy->stories[0].trace.id &&
+			    row->stories[0].life == copy->stories[0].life)
+				return true;
+		}
+	}
+	return false;
+}
+
 bool reader_exemplar_next(const struct reader *reader, struct reader_exemplar_walk *walk,
 			  struct reader_exemplar *exemplar_ret)
 {
@@ -389,7 +411,11 @@ bool reader_exemplar_next(const struct reader *reader, struct reader_exemplar_wa
 				walk->cleared++;
 				continue;
 			}
-			fill_exemplar(reader, walk->thread, &copy, exemplar_ret);
+			if (copy.copy_of && has_original(reader, &copy)) {
+				walk->seen--;
+				continue;
+			}
+			fill_exemplar(reader, thread_of(reader, walk->thread, &copy), &copy, exemplar_ret);
 			return true;
 		}
 	}

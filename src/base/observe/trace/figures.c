@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/observe/trace/internal.h"
 
 static uint64_t load(const uint64_t *from)
@@ -142,13 +143,22 @@ void trace_figures_stories(uint16_t type, uint16_t with_type, trace_story_fn fn,
 
 static_assert(2 * sizeof(((struct trace_process *)0)->build_id) < TRACE_BUILD_ID_TEXT_BYTES, "its text fits");
 
+static uint32_t trace_epoch_now(void)
+{
+	return trace_file.named ? (uint32_t)(clock_ticks() / trace_file.named->epoch_ticks) + 1 : 0;
+}
+
 /* Copy the row without its records; false: it is unused, or was changed meanwhile. */
-static bool copy_row(const struct trace_exemplar *row, struct trace_kept *kept)
+static bool copy_row(const struct trace_exemplar *row, uint32_t thread, struct trace_kept *kept)
 {
 	uint32_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
 
 	if (version == 0 || version % 2)
 		return false;
+	kept->row = row;
+	kept->version = version;
+	kept->thread = row->copy_of ? row->copy_of - 1 : thread;
+	kept->is_named = row->copy_of && row->epoch == trace_epoch_now();
 	kept->why = row->why;
 	kept->story_count = row->story_count;
 	kept->begin_tick = row->begin_tick;
@@ -171,10 +181,43 @@ void trace_figures_kept(void (*fn)(void *ctx, const struct trace_kept *kept), vo
 		count = (uint64_t)exemplars->epoch_count * exemplars->epoch_rows + exemplars->slow_rows +
 			exemplars->failed_rows;
 		for (uint64_t i = 0; i < count; i++) {
-			if (copy_row(&exemplars->rows[i], &kept))
+			if (copy_row(&exemplars->rows[i], thread, &kept))
 				fn(ctx, &kept);
 		}
 	}
+}
+
+/* A row of the present epoch that is free; NULL: none. */
+static struct trace_exemplar *find_free_row(struct trace_exemplars *named, uint32_t epoch)
+{
+	struct trace_exemplar *rows = named->rows + (size_t)(epoch % named->epoch_count) * named->epoch_rows;
+
+	for (uint32_t i = 0; i < named->epoch_rows; i++) {
+		if (rows[i].version == 0 || rows[i].epoch != epoch)
+			return &rows[i];
+	}
+	return NULL;
+}
+
+bool trace_figures_name(const struct trace_kept *kept)
+{
+	struct trace_exemplars *named = trace_file.named;
+	struct trace_exemplar copy, *row;
+
+	if (!named)
+		return false;
+	memcpy(&copy, kept->row, sizeof(copy));
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&kept->row->version, __ATOMIC_RELAXED) != kept->version)
+		return false;
+	copy.copy_of = kept->thread + 1;
+	copy.epoch = trace_epoch_now();
+	row = find_free_row(named, copy.epoch);
+	if (row)
+		trace_exemplar_write(row, &copy);
+	else
+		trace_exemplar_push_slow(named, &copy);
+	return true;
 }
 
 void trace_figures_build_id(char text[static TRACE_BUILD_ID_TEXT_BYTES])

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/must.h"
 #include "base/observe/trace/latency.h"
 #include "fathom/trace/format.h"
 #include "fathom/trace/schema.h"
@@ -45,10 +46,21 @@ void trace_figures_stories(uint16_t type, uint16_t with_type, trace_story_fn fn,
 struct trace_kept {
 	uint16_t why; /* enum trace_exemplar_why */
 	uint16_t story_count;
+	bool is_named; /* trace_figures_name() copied it, in the present quarter of an hour */
 	uint64_t begin_tick, end_tick;
+	/* private */
+	const struct trace_exemplar *row;
+	uint32_t version, thread;
 	struct trace_story stories[TRACE_EXEMPLAR_STORIES_MAX];
 };
 void trace_figures_kept(void (*fn)(void *ctx, const struct trace_kept *kept), void *ctx);
+
+/*
+ * Metrics will name this life, which trace_figures_kept() visited: keep a copy of it. Of each quarter of an hour the first
+ * 32 are kept for three hours, the others until 128 more were named. False: the life was lost meanwhile, or the file has no
+ * room for such lives. Always on the same thread.
+ */
+MUST_CHECK bool trace_figures_name(const struct trace_kept *kept);
 
 enum { TRACE_BUILD_ID_TEXT_BYTES = 65 };
 /* The build id of this program, in hexadecimal; "": not known. */

@@ -88,7 +88,8 @@ static struct layout plan_layout(const struct trace_options *options, uint32_t i
 	add_section(&layout, TRACE_SECTION_LIVES, 1, thread_count * trace_lives_bytes());
 	add_section(&layout, TRACE_SECTION_EXEMPLARS, 1,
 		    options->thread_count * trace_exemplars_bytes(true) +
-			    options->small_thread_count * trace_exemplars_bytes(false));
+			    options->small_thread_count * trace_exemplars_bytes(false) +
+			    (options->keeps_named ? trace_named_bytes() : 0));
 	add_section(&layout, TRACE_SECTION_FROZEN, sizeof(struct trace_frozen), 1);
 	return layout;
 }
@@ -387,6 +388,13 @@ static void fill_exemplars(const struct trace_options *options, uint64_t offset)
 		}
 		offset += bytes;
 	}
+	if (!options->keeps_named)
+		return;
+	file->named = (struct trace_exemplars *)(file->memory + offset);
+	trace_named_init(file->named);
+	/* readers find rows by threads; trace_thread_attach() gives these to no thread */
+	must(file->threads[file->thread_count - 1].exemplars_offset == 0);
+	file->threads[file->thread_count - 1].exemplars_offset = offset;
 }
 
 /* Fill the file, except for the magic, which makes it valid. */

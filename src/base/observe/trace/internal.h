@@ -25,6 +25,7 @@ struct trace_file {
 	struct trace_mask_words *masks;
 	struct trace_owner *owners;
 	struct trace_thread *threads;
+	struct trace_exemplars *named; /* NULL: no room for named lives */
 	struct trace_frozen *frozen;
 	uint32_t thread_count;
 	struct trace_pool *pools;
@@ -67,6 +68,12 @@ bool trace_threads_live(void);	  /* a thread is attached. Lock held. */
  */
 uint64_t trace_lives_bytes(void);
 uint64_t trace_exemplars_bytes(bool reactor);
+/* Of the room for named lives, which lies behind all exemplars of threads. */
+uint64_t trace_named_bytes(void);
+void trace_named_init(struct trace_exemplars *named);
+/* Write a row of the calling thread. */
+void trace_exemplar_write(struct trace_exemplar *row, const struct trace_exemplar *what);
+void trace_exemplar_push_slow(struct trace_exemplars *exemplars, const struct trace_exemplar *what);
 void trace_lives_init(struct trace_lives *lives, uint32_t thread);
 void trace_exemplars_init(struct trace_exemplars *exemplars);
 /* Allocate the calling thread's private state for a slot's lives and exemplars. Errors: -ENOMEM. */

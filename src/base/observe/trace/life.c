@@ -74,6 +74,11 @@ uint64_t trace_exemplars_bytes(bool reactor)
 	return rows ? sizeof(struct trace_exemplars) + rows * sizeof(struct trace_exemplar) : 0;
 }
 
+uint64_t trace_named_bytes(void)
+{
+	return sizeof(struct trace_exemplars) + (EPOCHS * EPOCH_ROWS + SLOW_ROWS) * sizeof(struct trace_exemplar);
+}
+
 static uint64_t slow_ticks_min(void)
 {
 	return trace_file.process->tick_rate / TRACE_SLOW_FLOOR_PER_SEC;
@@ -96,6 +101,12 @@ void trace_exemplars_init(struct trace_exemplars *exemplars)
 	exemplars->epoch_rows = EPOCH_ROWS;
 	exemplars->slow_rows = SLOW_ROWS;
 	exemplars->failed_rows = FAILED_ROWS;
+}
+
+void trace_named_init(struct trace_exemplars *named)
+{
+	trace_exemplars_init(named);
+	named->failed_rows = 0;
 }
 
 /* The index of the request type `object` and the number of its `state` (NULL: 0). */
@@ -379,7 +390,7 @@ static void copy_records(struct trace_exemplar *row)
 	memmove(row->records, row->records + room, row->record_count * sizeof(row->records[0]));
 }
 
-static void fill_row(struct trace_exemplar *row, const struct trace_exemplar *what)
+void trace_exemplar_write(struct trace_exemplar *row, const struct trace_exemplar *what)
 {
 	uint32_t version = row->version | 1;
 
@@ -389,12 +400,12 @@ static void fill_row(struct trace_exemplar *row, const struct trace_exemplar *wh
 	__atomic_store_n(&row->version, version + 1, __ATOMIC_RELEASE);
 }
 
-static void push_slow(struct trace_exemplars *exemplars, const struct trace_exemplar *what)
+void trace_exemplar_push_slow(struct trace_exemplars *exemplars, const struct trace_exemplar *what)
 {
 	uint64_t number = exemplars->slow_head++;
 	uint32_t at = exemplars->epoch_count * exemplars->epoch_rows + (uint32_t)(number % exemplars->slow_rows);
 
-	fill_row(&exemplars->rows[at], what);
+	trace_exemplar_write(&exemplars->rows[at], what);
 }
 
 static void push_failed(struct trace_exemplars *exemplars, const struct trace_exemplar *what)
@@ -403,7 +414,7 @@ static void push_failed(struct trace_exemplars *exemplars, const struct trace_ex
 	uint32_t at = exemplars->epoch_count * exemplars->epoch_rows + exemplars->slow_rows +
 		      (uint32_t)(number % exemplars->failed_rows);
 
-	fill_row(&exemplars->rows[at], what);
+	trace_exemplar_write(&exemplars->rows[at], what);
 }
 
 static uint64_t least_of_epoch(const struct trace_exemplars *exemplars, const struct trace_exemplar *rows, uint32_t number)
@@ -437,12 +448,12 @@ static void keep_slow(struct trace_exemplars *exemplars, struct trace_exemplar *
 	}
 	must(least);
 	if (least->epoch == what->epoch && what->total_ticks <= least->total_ticks) {
-		push_slow(exemplars, what);
+		trace_exemplar_push_slow(exemplars, what);
 		return;
 	}
 	if (least->epoch == what->epoch)
-		push_slow(exemplars, least);
-	fill_row(least, what);
+		trace_exemplar_push_slow(exemplars, least);
+	trace_exemplar_write(least, what);
 	scratch->epoch.end = (uint64_t)what->epoch * exemplars->epoch_ticks;
 	scratch->epoch.least = least_of_epoch(exemplars, rows, what->epoch);
 }

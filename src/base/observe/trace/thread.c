@@ -148,6 +148,8 @@ int trace_thread_attach(const char *name, int cpu, bool full)
 	trace_self.lives = (struct trace_lives *)(trace_file.memory + slot->lives_offset);
 	if (slot->exemplars_offset)
 		trace_self.exemplars = (struct trace_exemplars *)(trace_file.memory + slot->exemplars_offset);
+	if (trace_self.exemplars == trace_file.named)
+		trace_self.exemplars = NULL; /* not this thread's */
 	trace_self.slot = slot;
 	attached_to = generation;
 	(void)pthread_setspecific(end_key, slot); /* if out of memory, the slot is lost when the thread ends */

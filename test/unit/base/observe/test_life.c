@@ -31,7 +31,8 @@ static int setup(void **state)
 						      .version = "1",
 						      .thread_count = 1,
 						      .io_entries = 1024,
-						      .in_memory = true };
+						      .in_memory = true,
+						      .keeps_named = true };
 	struct trace_pool_spec spec = { .type = TRACE_OBJECT_ERRAND,
 					.story_offset = offsetof(struct demo_errand, story),
 					.also_type = TRACE_OBJECT_JOB,
@@ -220,6 +221,53 @@ static void figures_find_kept_lives_and_totals(void **state)
 	assert_int_equal(totals.kept_failed, 0);
 	assert_true(totals.records >= 3 * 1001);
 	assert_true(totals.overwritten > 0);
+}
+
+static struct trace_kept to_name;
+static uint32_t named_of_old;
+
+static void find_old(void *ctx, const struct trace_kept *kept)
+{
+	if (kept->stories[0].args[0] != 4720)
+		return;
+	to_name = *kept;
+	named_of_old += kept->is_named;
+}
+
+static void a_life_that_metrics_name_is_kept_when_others_need_its_row(void **state)
+{
+	named_of_old = 0;
+	for (uint32_t i = 0; i < 1000; i++)
+		run_errand(i, now - US, 100, 100);
+	run_errand(4720, now, 400 * US, 100 * US);
+	trace_figures_kept(find_old, NULL);
+	assert_int_equal(to_name.stories[0].args[0], 4720);
+	assert_int_equal(named_of_old, 0);
+	assert_true(trace_figures_name(&to_name));
+	trace_figures_kept(find_old, NULL);
+	assert_int_equal(named_of_old, 1); /* the row and its copy */
+	for (uint32_t i = 0; i < 400; i++) /* each slower than all before: more than all rows of slow lives */
+		run_errand(5000 + i, now, (500 + i) * US, 100 * US);
+	to_name = (struct trace_kept){ 0 };
+	trace_figures_kept(find_old, NULL);
+	assert_int_equal(named_of_old, 2);
+	assert_int_equal(to_name.end_tick - to_name.begin_tick, 500 * US);
+	assert_false(is_kept(4720, TRACE_EXEMPLAR_SLOW, &(struct trace_exemplar){ 0 }));
+	for (uint32_t i = 0; i < 400; i++) /* and more than all rows of named ones of this quarter of an hour */
+		assert_true(trace_figures_name(&to_name));
+	trace_figures_kept(find_old, NULL);
+	assert_true(named_of_old > 32 + 100);
+}
+
+static void a_life_whose_row_was_changed_is_not_named(void **state)
+{
+	for (uint32_t i = 0; i < 1000; i++)
+		run_errand(i, now - US, 100, 100);
+	run_errand(4720, now, 400 * US, 100 * US);
+	trace_figures_kept(find_old, NULL);
+	for (uint32_t i = 0; i < 400; i++)
+		run_errand(5000 + i, now, (500 + i) * US, 100 * US);
+	assert_false(trace_figures_name(&to_name));
 }
 
 static void figures_name_an_owner_only_while_it_had_the_id(void **state)
@@ -542,6 +590,8 @@ int main(void)
 		CASE(figures_sum_up_the_stages),
 		CASE(figures_find_requests_under_way_and_their_ios),
 		CASE(figures_find_kept_lives_and_totals),
+		CASE(a_life_that_metrics_name_is_kept_when_others_need_its_row),
+		CASE(a_life_whose_row_was_changed_is_not_named),
 		CASE(figures_name_an_owner_only_while_it_had_the_id),
 		CASE(lives_of_a_batch_are_added_together_and_none_is_lost),
 		CASE(a_thread_adds_the_lives_left_by_the_former_thread_of_its_slot),
