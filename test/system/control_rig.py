@@ -28,7 +28,7 @@ class ServerEnded(AssertionError):
 
 
 def make_certificates(folder):
-    """Make a new authority and its certificates in `folder`: ca, server, admin, agent. Returns `folder`."""
+    """Make a new authority and its certificates in `folder`: ca, server, admin, agent, monitor. Returns `folder`."""
     run(os.path.join(TOP, "test", "make-certificates"), folder)
     return folder
 

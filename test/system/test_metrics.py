@@ -4,16 +4,19 @@ metrics - real engines and a server, scraped by curl, promtool, a real Prometheu
 hang, too.
 """
 
+import http.client
 import json
 import os
 import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import urllib.parse
 import urllib.request
 
+from control_rig import make_certificates, transport_config
 from harness import NQN, EngineTest, free_port, run, wait_for
 from server_rig import ServerTest
 
@@ -68,16 +71,18 @@ def check_by_promtool(test, port):
 
 
 class Prometheus:
-    """The real one, scraping these ports once a second."""
+    """The real one, scraping these ports once a second; with `certificates`, by TLS in the role monitor."""
 
-    def __init__(self, directory, ports):
+    def __init__(self, directory, ports, certificates=None):
         self.port = free_port()
         path = os.path.join(directory, "prometheus.yml")
         rules = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../packaging/prometheus/fathom.rules.yml")
         targets = ", ".join(f"'127.0.0.1:{port}'" for port in ports)
+        tls = (f"  scheme: https\n  tls_config: {{ca_file: {certificates}/ca.crt, cert_file: {certificates}/monitor.crt, "
+               f"key_file: {certificates}/monitor.key, server_name: server}}\n" if certificates else "")
         with open(path, "w") as file:
             file.write(f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: ['{os.path.abspath(rules)}']\n"
-                       f"scrape_configs:\n- job_name: fathom\n  static_configs:\n  - targets: [{targets}]\n")
+                       f"scrape_configs:\n- job_name: fathom\n{tls}  static_configs:\n  - targets: [{targets}]\n")
         self.log = open(os.path.join(directory, "prometheus.log"), "w")
         self.process = subprocess.Popen(["prometheus", f"--config.file={path}", f"--storage.tsdb.path={directory}/tsdb",
                                          f"--web.listen-address=127.0.0.1:{self.port}", "--enable-feature=exemplar-storage"],
@@ -137,6 +142,8 @@ class Engines(EngineTest):
         self.assertEqual(after.one("fathom_volume_info", volume=device, backend="malloc", pool=""), 1)
         self.assertEqual(after.one("fathom_volume_size_bytes", volume=device), 16 << 20)
         self.assertGreaterEqual(after.one("fathom_host_operations_total", subsystem=NQN, hostnqn="nqn.2026-01.org.example:h"), 2000)
+        self.assertEqual(set(after.all("fathom_health_check")), {0})
+        self.assertEqual(len(after.all("fathom_health_check")), 8)
         self.assertGreaterEqual(after.one("fathom_stage_seconds_count", request="nvmf_req", stage="ALL"), 2000)
         self.assertGreaterEqual(after.one("fathom_rpc_seconds_count", method="bdev_reset_iostat", code="0"), 1)
         self.assertEqual(after.one("fathom_engine_series_dropped", what="volumes"), 0)
@@ -162,6 +169,26 @@ class Engines(EngineTest):
         done = engine.trace("io", request.partition(".")[0] + ".4000000000", "-f", engine.trace_path, check=False)
         self.assertIn("the file has not kept the life", done.stderr)
 
+    def test_a_request_that_an_exemplar_named_is_there_when_the_rings_have_wrapped(self):
+        engine = self.scraped("--num-trace-entries", "2048")
+        engine.serve("bdev_malloc_create", 16, 4096)
+        engine.perf("--count", "3000", "--rw", "mix")
+        named = scrape(self.metrics)
+        self.assertTrue(named.exemplars)
+        for _ in range(6):
+            engine.perf("--count", "3000", "--rw", "mix", "--depth", "32")
+        after = scrape(self.metrics)
+        self.assertGreater(after.one("fathom_trace_overwritten_total") - named.one("fathom_trace_overwritten_total"), 18000)
+        for request, (_, labels, seconds) in {**named.exemplars, **after.exemplars}.items():
+            shown = engine.trace("io", request, "-f", engine.trace_path).stdout
+            self.assertRegex(shown, rf"nvmf_req {request.partition('.')[0]}\b")
+            self.assertRegex(shown, r"bdev_io i\d+ +\[b\d+ Malloc0\]")
+            times = [float(us) for us in re.findall(r"([\d.]+) us", shown)]
+            self.assertGreaterEqual(max(times), seconds * 1e6 - 0.01, f"{labels}\n{shown}")     # its life contains that of its I/O
+        slowest = engine.trace("slowest", "1000", "--json", "-f", engine.trace_path).stdout
+        lives = [line for line in slowest.splitlines() if line.strip()]
+        self.assertEqual(len(lives), len(set(lives)))
+
     def test_a_command_that_hangs_is_seen_with_its_age_and_a_hanging_reactor_stops_no_scrape(self):
         engine = self.scraped("--test-methods")
         engine.run_commands("bdev_malloc_create 16 4096 -b Disk1\nbdev_error_create Disk1\n")
@@ -179,6 +206,11 @@ class Engines(EngineTest):
             self.assertGreater(seen.one("fathom_oldest_request_age_seconds", volume="EE_Disk1", stage="EXECUTING"), 1)
             self.assertGreater(seen.one("fathom_engine_connections_age_seconds"), 0)
             self.assertEqual(seen.one("fathom_requests_inflight", volume="EE_Disk1", stage="EXECUTING"), 1)
+            self.assertGreater(max(seen.all("fathom_reactor_longest_stall_seconds")), 1)
+            self.assertEqual(seen.one("fathom_health_check", code="reactor_hangs", severity="broken", muted="no"), 1)
+            self.assertEqual(seen.one("fathom_host_queue_pairs", queue="admin"), 1)
+            self.assertGreaterEqual(seen.one("fathom_host_queue_pairs", queue="io"), 1)
+            wait_for(lambda: scrape(self.metrics).one("fathom_health_check", code="requests_waiting", severity="broken", muted="no") == 1)
         finally:
             load.kill()
             load.wait()
@@ -225,7 +257,8 @@ class Engines(EngineTest):
 class Servers(ServerTest):
     def start(self):
         self.metrics = free_port()
-        server = self.server(engines=2, keys=f"telemetry_port: {self.metrics}\nmgmt_svc_replicas: [127.0.0.1]\n")
+        server = self.server(engines=2, keys=f"telemetry_port: {self.metrics}\nmgmt_svc_replicas: [127.0.0.1]\n"
+                                             "telemetry_config: {muted: [data_lost, rank_not_joined]}\n")
         server.start()
         server.format()
         return server, {engine.index: engine for engine in server.wait_joined()}
@@ -241,6 +274,12 @@ class Servers(ServerTest):
         self.assertEqual(seen.one("fathom_engine_state", engine="0", state="joined"), 1)
         self.assertEqual(len(seen.all("fathom_server_info")), 1)
         self.assertGreaterEqual(seen.one("fathom_server_counts_total", group="mgmt", name="joins"), 2)
+        self.assertGreater(seen.one("fathom_events_total", severity="notice"), 0)
+        for rank in ("0", "1"):
+            self.assertEqual(seen.one("fathom_health_check", rank=rank, code="pool_nearly_full"), 0)
+            self.assertEqual(len(seen.all("fathom_health_check", rank=rank, code="data_lost", muted="yes")), 1)
+        self.assertEqual(seen.one("fathom_health_check", code="rank_not_joined", severity="degraded", muted="yes"), 0)
+        self.assertEqual(seen.one("fathom_health_check", code="member_missing", severity="broken", muted="no"), 0)
         check_by_promtool(self, self.metrics)
         if shutil.which("prometheus"):
             prometheus = Prometheus(self.directory, [self.metrics])
@@ -283,6 +322,114 @@ class Servers(ServerTest):
         server = self.server(engines=1)
         server.start()
         self.assertNotIn("metrics:", server.log())
+
+
+class Secure(ServerTest):
+    """With certificates, telemetry_port has TLS and roles."""
+
+    def start(self, keys=""):
+        self.metrics = free_port()
+        self.folder = make_certificates(os.path.join(self.directory, "certs"))
+        server = self.server(engines=0, insecure=False, keys=f"telemetry_port: {self.metrics}\nmgmt_svc_replicas: [127.0.0.1]\n{keys}"
+                                                             f"{transport_config(self.folder, 'server')}\n")
+        return server.start()
+
+    def curl(self, path, role=None, folder=None, scheme="https"):
+        """The status, and the text or the error. `role` None: without a certificate."""
+        folder = folder or self.folder
+        words = ["--cert", f"{folder}/{role}.crt", "--key", f"{folder}/{role}.key"] if role else []
+        done = subprocess.run(["curl", "-sS", "-m", "60", "--cacert", f"{self.folder}/ca.crt", *words, "--connect-to", "::127.0.0.1:", "-w",
+                               "%{stderr}%{http_code}", f"{scheme}://server:{self.metrics}{path}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, timeout=120, check=False)
+        return done.stderr[-3:], done.stdout or done.stderr
+
+    def connection(self, role="monitor"):
+        context = ssl.create_default_context(cafile=f"{self.folder}/ca.crt")
+        context.load_cert_chain(f"{self.folder}/{role}.crt", f"{self.folder}/{role}.key")
+        raw = socket.create_connection(("127.0.0.1", self.metrics), timeout=60)
+        connection = http.client.HTTPSConnection("server", context=context)
+        connection.sock = context.wrap_socket(raw, server_hostname="server")
+        return connection
+
+    def test_a_client_needs_a_certificate_of_a_role_that_may_read(self):
+        server = self.start()
+        self.assertIn(f"metrics: https://127.0.0.1:{self.metrics}/metrics", server.log())
+        for role in ("monitor", "admin", "server"):
+            status, text = self.curl("/metrics", role)
+            self.assertEqual(status, "200", text)
+            self.assertIn("\nfathom_server_info{", text)
+        for path in ("/", "/healthz", "/status.json"):
+            self.assertEqual(self.curl(path, "monitor")[0], "200", path)
+        status, text = self.curl("/metrics", "agent")
+        self.assertEqual(status, "403")
+        self.assertRegex(text, r'code = 1461 description = "a certificate for \\?"agent\\?" may not read metrics"')
+        foreign = make_certificates(os.path.join(self.directory, "foreign"))
+        # the log has at most five refusals of a second
+        for role, folder, scheme, why in ((None, None, "https", "shows no certificate"), ("admin", foreign, "https", "another authority"),
+                                          (None, None, "http", "does not speak TLS")):
+            self.assertEqual(self.curl("/metrics", role, folder, scheme)[0], "000", why)
+            wait_for(lambda why=why: why in server.log())
+        text = Scrape(self.curl("/metrics", "monitor")[1])
+        self.assertGreaterEqual(text.one("fathom_server_counts_total", group="server", name="metrics_refused"), 4)
+        self.assertGreaterEqual(text.one("fathom_server_counts_total", group="server", name="metrics_connections"), 6)
+        self.assertEqual(server.stop(), 0, server.log())
+
+    def test_tls_is_that_of_the_other_port(self):
+        server = self.start()
+        words = ["openssl", "s_client", "-connect", f"127.0.0.1:{self.metrics}", "-CAfile", f"{self.folder}/ca.crt", "-cert",
+                 f"{self.folder}/monitor.crt", "-key", f"{self.folder}/monitor.key", "-verify_hostname", "server", "-ign_eof"]
+        for more in ([], ["-alpn", "h2,http/1.1"]):
+            done = subprocess.run(words + more, input="GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True, timeout=120, check=False).stdout
+            self.assertIn("TLSv1.3", done)
+            self.assertIn("Verify return code: 0 (ok)", done)
+            self.assertIn("\nok\n", done)
+        for wrong in (["-tls1_2"], ["-alpn", "h2"]):
+            done = subprocess.run(words + wrong, input="", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+            self.assertIn("alert", done.stdout, wrong)
+        self.assertEqual(server.stop(), 0, server.log())
+
+    def test_a_real_prometheus_scrapes_by_tls(self):
+        if not shutil.which("prometheus"):
+            self.skipTest("prometheus is missing")
+        server = self.start()
+        prometheus = Prometheus(self.directory, [self.metrics], self.folder)
+        try:
+            self.assertEqual(prometheus.wait_for("up == 1")[0]["metric"]["instance"], f"127.0.0.1:{self.metrics}")
+            self.assertTrue(prometheus.wait_for("fathom_certificate_expiry_timestamp_seconds - time() > 86400"))
+            self.assertTrue(prometheus.wait_for('fathom_health_check{code="certificate_expired",severity="broken",muted="no"} == 0'))
+        finally:
+            prometheus.stop()
+        self.assertEqual(server.stop(), 0, server.log())
+
+    def test_connections_with_old_certificates_end_with_their_next_answer(self):
+        server = self.start()
+        kept = self.connection()
+        for _ in range(2):
+            kept.request("GET", "/healthz")
+            answer = kept.getresponse()
+            self.assertEqual((answer.status, answer.read(), answer.headers["Connection"]), (200, b"ok\n", None))
+        before = kept.sock.getpeercert()["serialNumber"]
+        os.unlink(f"{self.folder}/server.crt")
+        make_certificates(self.folder)
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "connections with the old ones are drained" in server.log())
+        kept.request("GET", "/healthz")
+        answer = kept.getresponse()
+        self.assertEqual((answer.status, answer.read(), answer.headers["Connection"]), (200, b"ok\n", "close"))
+        kept.close()
+        new = self.connection()
+        self.assertNotEqual(new.sock.getpeercert()["serialNumber"], before)
+        new.close()
+        self.assertEqual(server.stop(), 0, server.log())
+
+    def test_it_can_be_plain_beside_certificates(self):
+        server = self.start("telemetry_config: {allow_insecure: true}\n")
+        self.assertEqual(len(scrape(self.metrics).all("fathom_server_info")), 1)
+        if DMG:
+            done = run(DMG, "-i", "telemetry", "metrics", "list", "-l", "127.0.0.1", "-p", str(self.metrics), timeout=60)
+            self.assertIn("fathom_server_info", done.stdout)
+        self.assertEqual(server.stop(), 0, server.log())
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import urllib.request
 
 import guest
 import kernel
@@ -22,7 +23,7 @@ import targets
 MIB = 1 << 20
 DISK_BYTES = 400 * MIB
 SLOW_SECONDS = 100
-PORT = 10001
+PORT, METRICS_PORT = 10001, 9191
 SERIAL = "fathom-test-1"
 DMG = shutil.which("dmg")
 HELPER_CONF = "mounts /srv\ndevice nvme*\nfirmware /etc/fathom/firmware\n"
@@ -35,6 +36,8 @@ transport_config:
 socket_dir: /run/fathom
 state_dir: /tmp/state
 control_log_file: /tmp/server.log
+telemetry_port: 9191
+telemetry_address: 10.0.2.15
 health_interval: 1s
 engines:
 - storage:
@@ -89,8 +92,8 @@ class TestHealth(unittest.TestCase):
                 path.chmod(0o755 if path.is_dir() else 0o644)
             with open(folder / "disk", "wb") as file:
                 file.truncate(DISK_BYTES)
-            cls.port = targets.free_port()
-            cls.host = guest.boot(programs, 1024, {"etc/fathom": folder / "etc"}, guest.Devices(ports={cls.port: PORT}), words=[
+            cls.port, cls.metrics = targets.free_port(), targets.free_port()
+            cls.host = guest.boot(programs, 1024, {"etc/fathom": folder / "etc"}, guest.Devices(ports={cls.port: PORT, cls.metrics: METRICS_PORT}), words=[
                 "-drive", f"file={folder}/disk,format=raw,if=none,id=health",
                 # a hot-plug slot with a lamp, which the kernel drives, not ACPI
                 "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off", "-device", "pcie-root-port,id=port0,chassis=1,slot=7",
@@ -129,6 +132,12 @@ class TestHealth(unittest.TestCase):
         said = json.loads(said[said.index("{"):said.rindex("}") + 1])       # standard error is in it
         return next(iter(said["response"]["HostHealth"].values()))["health"]["devices"]
 
+    def figures(self):
+        """The metrics of the guest, which this machine reads: {name and labels: value}."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=SLOW_SECONDS) as answer:
+            lines = [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
     def wait_for_state(self, state):
         limit = time.monotonic() + SLOW_SECONDS
         while True:
@@ -154,6 +163,15 @@ class TestHealth(unittest.TestCase):
         self.assertIn("Media Errors:0", said)
         refused = self.fathom("firmware", "update", SERIAL, "--file", "/etc/fathom/firmware/image", status=1)
         self.assertIn("code = 173 ", refused)       # its storage is mounted
+        figures, label = self.figures(), 'device="/dev/nvme0n1"'
+        self.assertEqual(figures[f'fathom_device_state{{{label},state="ok"}}'], 1)
+        self.assertEqual(figures[f"fathom_device_temperature_celsius{{{label}}}"], 50)
+        self.assertEqual(figures[f"fathom_nvme_commands_media_errs_total{{{label}}}"], 0)
+        self.assertEqual(figures[f"fathom_nvme_reliability_percentage_used{{{label}}}"], 0)
+        self.assertEqual(figures[f'fathom_device_condition{{{label},condition="read-only"}}'], 0)
+        self.assertGreater(figures[f"fathom_nvme_commands_read_bytes_total{{{label}}}"], 0)
+        self.assertIn(f'serial="{SERIAL}"', next(name for name in figures if name.startswith("fathom_device_info")))
+        self.assertEqual(sum(label in name for name in figures), 19)     # as docs/metrics.md says
 
     def test_a_critical_warning_is_an_event_and_so_is_its_end(self):
         self.monitor.call("qom-set", path="/machine/peripheral/nvme0", property="smart_critical_warning", value=8)
@@ -162,6 +180,10 @@ class TestHealth(unittest.TestCase):
         self.assertGreater(device["since_ns"], 0)
         self.assertIn("its medium takes no writes any more", self.fathom("storage", "query", "device-health", status=1))
         self.assertTrue(device["health_stats"]["read_only_warn"])
+        figures, label = self.figures(), 'device="/dev/nvme0n1"'
+        self.assertEqual(figures[f'fathom_device_state{{{label},state="warning"}}'], 1)
+        self.assertEqual(figures[f'fathom_device_condition{{{label},condition="read-only"}}'], 1)
+        self.assertEqual(figures['fathom_health_check{code="device_warning",severity="degraded",muted="no"}'], 1)
         self.monitor.call("qom-set", path="/machine/peripheral/nvme0", property="smart_critical_warning", value=0)
         self.wait_for_state("ok")
         log = self.host.check("cat /tmp/server.log")

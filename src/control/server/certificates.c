@@ -130,4 +130,5 @@ void certificates_reload(struct server_frame *frame)
 	if (frame->local_grpc)
 		grpc_server_renew(frame->local_grpc);
 	grpc_client_renew(server->client);
+	telemetry_renew(frame);
 }

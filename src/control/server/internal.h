@@ -7,7 +7,7 @@
  *	certificates.c	loads, reloads and watches the certificates
  *	helper.c	starts the privileged helper
  *	statistics.c	answers with the counters
- *	telemetry.c	serves the metrics of this host
+ *	telemetry.c	serves the metrics of this host; see telemetry.h
  *	status.c	what the status page shows beside the metrics
  */
 #ifndef CONTROL_SERVER_INTERNAL_H
@@ -68,6 +68,8 @@ void call_stats(struct drpc_call *call, const ProtobufCMessage *request);
  */
 MUST_CHECK int telemetry_open(struct server_frame *frame, struct fathom_fault *why);
 void telemetry_close(struct server_frame *frame);
+/* The certificates changed: read them again, and end connections with the old ones. */
+void telemetry_renew(struct server_frame *frame);
 
 /* ---- status.c ---- */
 

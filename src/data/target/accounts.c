@@ -16,6 +16,7 @@ struct nvmf_account {
 	const struct trace_istr *nqn, *host;
 	uint64_t command_count, data_bytes[NVMF_TRANSFERS_MAX]; /* of queue pairs that left */
 	uint64_t now_count, now_bytes[NVMF_TRANSFERS_MAX];	/* with those that are here; used during a visit */
+	uint32_t admin_qpairs, io_qpairs;			/* that are here; likewise */
 	TAILQ_ENTRY(nvmf_account) link;
 };
 
@@ -115,11 +116,14 @@ static void add_hosts(struct nvmf_accounts *accounts, struct nvmf_poll_group *gr
 	TAILQ_FOREACH (account, &group->accounts, link) {
 		account->now_count = account->command_count;
 		memcpy(account->now_bytes, account->data_bytes, sizeof(account->now_bytes));
+		account->admin_qpairs = account->io_qpairs = 0;
 	}
 	TAILQ_FOREACH (qpair, &group->qpairs, group_link) {
 		if (!qpair->account)
 			continue;
 		qpair->account->now_count += qpair->command_count;
+		qpair->account->admin_qpairs += qpair->qid == 0;
+		qpair->account->io_qpairs += qpair->qid != 0;
 		for (int i = 0; i < NVMF_TRANSFERS_MAX; i++)
 			qpair->account->now_bytes[i] += qpair->data_bytes[i];
 	}
@@ -130,6 +134,8 @@ static void add_hosts(struct nvmf_accounts *accounts, struct nvmf_poll_group *gr
 			.command_count = account->now_count,
 			.bytes_read = account->now_bytes[NVMF_TRANSFER_C2H],
 			.bytes_written = account->now_bytes[NVMF_TRANSFER_H2C],
+			.admin_qpairs = account->admin_qpairs,
+			.io_qpairs = account->io_qpairs,
 		};
 }
 

@@ -436,6 +436,7 @@ enum {
 struct nvmf_host_account {
 	const char *nqn, *host_nqn;
 	uint64_t command_count, bytes_read, bytes_written;
+	uint32_t admin_qpairs, io_qpairs; /* now */
 };
 /* A poll group. */
 struct nvmf_group_account {

@@ -10,7 +10,7 @@ import shlex
 
 PREFIX = "fathom_"
 TYPES = {"counter": "_total", "gauge": "", "histogram": "", "info": "_info"}
-UNITS = {"seconds", "bytes"}
+UNITS = {"seconds", "bytes", "celsius"}
 PROGRAMS = {"engine", "server"}
 NAME = re.compile(r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
 RESERVED = ("_total", "_info", "_bucket", "_count", "_sum", "_created")  # suffixes that a format adds

@@ -55,6 +55,7 @@ struct figures_http {
 	pthread_mutex_t lock;
 	TAILQ_HEAD(, request) waiting; /* under the lock */
 	bool is_closing;	       /* under the lock */
+	uintptr_t renewals;	       /* under the lock */
 	/* control thread */
 	struct figures_scrape scrape;
 	bool is_scraping;
@@ -101,12 +102,38 @@ static void free_sending(void *ctx)
 	free(sending);
 }
 
-static enum MHD_Result queue(struct MHD_Connection *connection, struct MHD_Response *response, unsigned int status,
-			     const char *type)
+/* The context of a connection is the number of renewals before it. */
+static void note_connection(void *ctx, struct MHD_Connection *connection, void **context,
+			    enum MHD_ConnectionNotificationCode what)
+{
+	struct figures_http *http = ctx;
+
+	if (what != MHD_CONNECTION_NOTIFY_STARTED)
+		return;
+	lock(http);
+	*context = (void *)http->renewals;
+	unlock(http);
+}
+
+static bool is_old(struct figures_http *http, struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	bool is_old;
+
+	lock(http);
+	is_old = info && (uintptr_t)info->socket_context != http->renewals;
+	unlock(http);
+	return is_old;
+}
+
+static enum MHD_Result queue(struct figures_http *http, struct MHD_Connection *connection, struct MHD_Response *response,
+			     unsigned int status, const char *type)
 {
 	enum MHD_Result result = MHD_NO;
 
-	if (response && MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES)
+	if (response && MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES &&
+	    (!is_old(http, connection) ||
+	     MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES))
 		result = MHD_queue_response(connection, status, response);
 	if (response)
 		MHD_destroy_response(response); /* the connection has its own reference */
@@ -118,12 +145,13 @@ static struct MHD_Response *constant(const char *text)
 	return MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
 }
 
-static enum MHD_Result queue_constant(struct MHD_Connection *connection, unsigned int status, const char *text)
+static enum MHD_Result queue_constant(struct figures_http *http, struct MHD_Connection *connection, unsigned int status,
+				      const char *text)
 {
-	return queue(connection, constant(text), status, "text/plain; charset=utf-8");
+	return queue(http, connection, constant(text), status, "text/plain; charset=utf-8");
 }
 
-static enum MHD_Result queue_text(struct MHD_Connection *connection, struct request *request)
+static enum MHD_Result queue_text(struct figures_http *http, struct MHD_Connection *connection, struct request *request)
 {
 	struct sending *sending = calloc(1, sizeof(*sending));
 	struct MHD_Response *response;
@@ -136,7 +164,7 @@ static enum MHD_Result queue_text(struct MHD_Connection *connection, struct requ
 	response = MHD_create_response_from_callback(sending->bytes, READ_BYTES, read_text, sending, free_sending);
 	if (!response)
 		free_sending(sending);
-	return queue(connection, response, request->status,
+	return queue(http, connection, response, request->status,
 		     request->kind == REQUEST_STATUS ? "application/json" : figures_content_type(request->format));
 }
 
@@ -184,11 +212,11 @@ static enum MHD_Result begin_request(struct figures_http *http, struct MHD_Conne
 	enum request_kind kind;
 
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-		return queue_constant(connection, MHD_HTTP_METHOD_NOT_ALLOWED, method_text);
+		return queue_constant(http, connection, MHD_HTTP_METHOD_NOT_ALLOWED, method_text);
 	if (strcmp(url, "/") == 0)
-		return queue(connection, constant(status_page), MHD_HTTP_OK, "text/html; charset=utf-8");
+		return queue(http, connection, constant(status_page), MHD_HTTP_OK, "text/html; charset=utf-8");
 	if (!find_kind(http, url, &kind))
-		return queue_constant(connection, MHD_HTTP_NOT_FOUND, absent_text);
+		return queue_constant(http, connection, MHD_HTTP_NOT_FOUND, absent_text);
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		return MHD_NO;
@@ -199,7 +227,7 @@ static enum MHD_Result begin_request(struct figures_http *http, struct MHD_Conne
 	*request_ret = request;
 	if (suspend(http, request))
 		return MHD_YES;
-	return queue_constant(connection, MHD_HTTP_SERVICE_UNAVAILABLE, unavailable_text);
+	return queue_constant(http, connection, MHD_HTTP_SERVICE_UNAVAILABLE, unavailable_text);
 }
 
 /* The state of a request whose headers have been read, and which is not answered yet. */
@@ -224,11 +252,11 @@ static enum MHD_Result handle_http(void *ctx, struct MHD_Connection *connection,
 	request = *state;
 	must(request->is_done);
 	if (request->kind == REQUEST_HEALTH)
-		return queue_constant(connection, request->status,
+		return queue_constant(ctx, connection, request->status,
 				      request->status == MHD_HTTP_OK ? ok_text : unavailable_text);
 	if (request->text)
-		return queue_text(connection, request);
-	return queue_constant(connection, MHD_HTTP_SERVICE_UNAVAILABLE, unavailable_text);
+		return queue_text(ctx, connection, request);
+	return queue_constant(ctx, connection, MHD_HTTP_SERVICE_UNAVAILABLE, unavailable_text);
 }
 
 static void end_request(void *ctx, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode code)
@@ -425,30 +453,46 @@ static int listen_there(const struct figures_http_options *options, int *fd_ret,
 	return 0;
 }
 
+/* `fd`: where to listen; -1: nowhere. */
+static struct MHD_Daemon *start_daemon(struct figures_http *http, int fd)
+{
+	unsigned int flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
+	const struct MHD_OptionItem listener[] = {
+		{ fd < 0 ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, fd, NULL },
+		{ MHD_OPTION_END, 0, NULL },
+	};
+	/* the server in front has the limit; it notices the end of a connection before this one does */
+	unsigned int limit = fd < 0 ? 2 * FIGURES_HTTP_CONNECTIONS_MAX : FIGURES_HTTP_CONNECTIONS_MAX;
+
+	if (fd < 0)
+		flags |= MHD_USE_NO_LISTEN_SOCKET;
+	return MHD_start_daemon(flags, 0, NULL, NULL, handle_http, http, MHD_OPTION_ARRAY, listener,
+				MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_TIMEOUT,
+				(unsigned int)FIGURES_HTTP_IDLE_SEC, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+				(size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, end_request, NULL,
+				MHD_OPTION_NOTIFY_CONNECTION, note_connection, http, MHD_OPTION_END);
+}
+
 int figures_http_open(const struct figures_http_options *options, struct figures_http **http_ret, struct fathom_fault *why)
 {
 	struct figures_http *http;
 	int fd = -1, error;
 
 	must_be_on(thread_control());
-	error = listen_there(options, &fd, why);
+	error = options->is_behind ? 0 : listen_there(options, &fd, why);
 	if (error)
 		return error;
 	http = calloc(1, sizeof(*http));
 	must(http);
 	http->options = *options;
-	http->port = port_of(fd);
+	http->port = fd < 0 ? 0 : port_of(fd);
 	TAILQ_INIT(&http->waiting);
 	must(pthread_mutex_init(&http->lock, NULL) == 0);
-	http->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL,
-					NULL, handle_http, http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-					(unsigned int)FIGURES_HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-					(unsigned int)FIGURES_HTTP_IDLE_SEC, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-					(size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, end_request, NULL,
-					MHD_OPTION_END);
+	http->daemon = start_daemon(http, fd);
 	if (!http->daemon) {
 		free_http(http);
-		close(fd);
+		if (fd >= 0)
+			close(fd);
 		return fault(why, -ENOMEM, "%s: the HTTP server cannot start: out of memory or descriptors",
 			     options->option);
 	}
@@ -481,6 +525,24 @@ void figures_http_close(struct figures_http *http)
 	http->daemon = NULL;
 	/* behind the messages of that thread */
 	thread_send_msg(thread_control(), free_if_idle, http);
+}
+
+void figures_http_add(struct figures_http *http, int fd)
+{
+	struct sockaddr_in unknown = { .sin_family = AF_INET };
+
+	must_be_on(thread_control());
+	must(http->options.is_behind);
+	/* takes `fd`; if it fails, the client sees the end of its connection */
+	(void)MHD_add_connection(http->daemon, fd, (struct sockaddr *)&unknown, sizeof(unknown));
+}
+
+void figures_http_renew(struct figures_http *http)
+{
+	must_be_on(thread_control());
+	lock(http);
+	http->renewals++;
+	unlock(http);
 }
 
 uint16_t figures_http_port(const struct figures_http *http)

@@ -29,7 +29,8 @@ struct figures_http;
 struct figures_scrape;
 
 struct figures_http_options {
-	const char *address; /* in numbers */
+	bool is_behind;	     /* behind a server that accepts its connections: figures_http_add() */
+	const char *address; /* otherwise: in numbers */
 	uint16_t port;	     /* 0: any */
 	const char *option;  /* that sets them, for messages */
 	/* Collect, and call figures_scrape_end() once, now or later. */
@@ -50,6 +51,10 @@ MUST_CHECK int figures_http_open(const struct figures_http_options *options, str
  * Accepts NULL.
  */
 void figures_http_close(struct figures_http *http);
+/* Serve a connection that was accepted elsewhere. Takes `fd`, which is connected and non-blocking. */
+void figures_http_add(struct figures_http *http, int fd);
+/* The connections that exist now end with their next response. */
+void figures_http_renew(struct figures_http *http);
 uint16_t figures_http_port(const struct figures_http *http);
 /* Scrapes that were answered since figures_http_open(). */
 uint64_t figures_http_scrapes(const struct figures_http *http);

@@ -31,6 +31,11 @@ struct server_transport {
 	char *ca_cert, *cert, *key, *client_cert_dir;
 };
 
+struct server_telemetry {
+	bool allow_insecure;
+	struct config_strings muted; /* names of checks */
+};
+
 struct server_metadata {
 	char *path;
 };
@@ -62,6 +67,7 @@ struct server_config {
 	uint64_t port;
 	uint64_t telemetry_port; /* 0: no metrics */
 	char *telemetry_address;
+	struct server_telemetry telemetry;
 	char *control_iface;
 	struct config_strings mgmt_svc_replicas;
 	struct server_transport transport;

@@ -11,6 +11,7 @@
 #include "base/inject/inject.h"
 #include "base/text.h"
 #include "control/system/member.h"
+#include "rpc/figures/checks.h"
 
 static const char *check_absolute(const char *value)
 {
@@ -114,6 +115,15 @@ static const char *check_pause(const char *value)
 		       : "a time from 100ms to 1h";
 }
 
+static const char *check_health_check(const char *value)
+{
+	enum figure_check check;
+
+	return figure_check_find(value, &check)
+		       ? NULL
+		       : "a code of fathom_health_check (docs/metrics.md), such as pool_nearly_full";
+}
+
 #define AT(structure, field) .offset = offsetof(struct structure, field)
 
 static_assert(sizeof(((struct server_storage *)0)->class) == sizeof(uint32_t), "the type of a choice");
@@ -156,6 +166,22 @@ static const struct config_key transport_keys[] = {
 		 "of the agent's connection is enough" },
 };
 static const struct config_schema transport_schema = CONFIG_SCHEMA(struct server_transport, transport_keys);
+
+static const struct config_key telemetry_keys[] = {
+	{ .name = "allow_insecure",
+	  .type = CONFIG_BOOL,
+	  AT(server_telemetry, allow_insecure),
+	  .initial = "false",
+	  .doc = "serve telemetry_port without TLS also if transport_config has certificates: any host that reaches the "
+		 "port may read metrics and the status page" },
+	{ .name = "muted",
+	  .type = CONFIG_STRINGS,
+	  AT(server_telemetry, muted),
+	  .check = check_health_check,
+	  .doc = "codes of the metric fathom_health_check with muted=\"yes\", for which no alert fires: "
+		 "[pool_nearly_full]" },
+};
+static const struct config_schema telemetry_schema = CONFIG_SCHEMA(struct server_telemetry, telemetry_keys);
 
 static const struct config_key metadata_keys[] = {
 	{ .name = "path",
@@ -348,7 +374,13 @@ static const struct config_key keys[] = {
 	  AT(server_config, telemetry_address),
 	  .initial = "127.0.0.1",
 	  .check = check_address,
-	  .doc = "the address of telemetry_port; metrics have no TLS, and any host that reaches the port may read them" },
+	  .doc = "the address of telemetry_port" },
+	{ .name = "telemetry_config",
+	  .type = CONFIG_MAP,
+	  AT(server_config, telemetry),
+	  .schema = &telemetry_schema,
+	  .doc = "access to telemetry_port. With certificates (transport_config) it has TLS, and a client needs a "
+		 "certificate of the role monitor, admin or server" },
 	{ .name = "control_iface",
 	  .type = CONFIG_STRING,
 	  AT(server_config, control_iface),

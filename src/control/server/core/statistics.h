@@ -16,6 +16,9 @@
 	X(events_rejected, "events that the spool did not take: invalid, no room, out of memory")                          \
 	X(events_foreign, "events of another instance in the spool of a dead engine, which were skipped")                  \
 	X(events_left, "new events from the spools of dead engines")                                                       \
+	X(events_error, "events added of the severity ERROR")                                                              \
+	X(events_warning, "events added of the severity WARNING")                                                          \
+	X(events_notice, "events added of the severity NOTICE")                                                            \
 	X(events_waiting, "events on disk that the management service has not taken")                                      \
 	X(flush_failures, "writes of the spool that failed")                                                               \
 	X(send_failures, "calls with events that the management service did not answer well")                              \
@@ -26,6 +29,8 @@
 	X(health_failures, "those that failed")                                                                            \
 	X(doctor_looks, "looks of the doctor at this host, for other hosts or the status page")                            \
 	X(doctor_failures, "those that gave no report")
+	X(metrics_connections, "connections to telemetry_port by TLS")                                                     \
+	X(metrics_refused, "those refused: no valid certificate, or one of a role that may not read")
 
 struct server_stats {
 #define SERVER_STATS_FIELD(name, meaning) uint64_t name;

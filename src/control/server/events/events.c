@@ -79,11 +79,14 @@ static void log_event(const Shared__RASEvent *event)
 		 "event %s", ras_event_line(event, line));
 }
 
-void events_count_added(struct server_events *events, int error)
+void events_count_added(struct server_events *events, const Shared__RASEvent *event, int error)
 {
 	struct server_stats *stats = &events->server->stats;
 
 	stats->events_added += error == 0;
+	stats->events_error += error == 0 && event->severity == RAS_SEVERITY_ERROR;
+	stats->events_warning += error == 0 && event->severity == RAS_SEVERITY_WARNING;
+	stats->events_notice += error == 0 && event->severity == RAS_SEVERITY_NOTICE;
 	stats->events_repeated += error == -EALREADY;
 	stats->events_rejected += error != 0 && error != -EALREADY && error != -ENOBUFS; /* ENOBUFS: it is added again */
 }
@@ -97,7 +100,7 @@ int events_keep(struct server_events *events, struct instance *instance, const s
 	must(origin->instance < SERVER_ENGINES_MAX);
 	must(events->server->state != SERVER_CLOSED);
 	error = spool_add(events->spool, origin, event, why);
-	events_count_added(events, error);
+	events_count_added(events, event, error);
 	if (error)
 		return error;
 	log_event(event);
@@ -118,7 +121,7 @@ void server_add_event(struct server *server, uint32_t instance, const Shared__RA
 	must(instance < SERVER_ENGINES_MAX);
 	must(event->id != RAS_UNKNOWN);
 	error = spool_add(server->events->spool, comes_again ? &origin : NULL, event, &why);
-	events_count_added(server->events, error);
+	events_count_added(server->events, event, error);
 	if (error == -EALREADY)
 		return;
 	log_event(event);

@@ -38,7 +38,7 @@ struct server_events {
 MUST_CHECK int events_keep(struct server_events *events, struct instance *instance, const struct spool_origin *origin,
 			   const Shared__RASEvent *event, struct fathom_fault *why);
 /* Count the result of spool_add(). */
-void events_count_added(struct server_events *events, int error);
+void events_count_added(struct server_events *events, const Shared__RASEvent *event, int error);
 /* Write and sync added events now, and count it. Errors: those of spool_flush(). */
 MUST_CHECK int events_flush(struct server_events *events, struct fathom_fault *why);
 /* After this turn, write added events to the disk, answer their calls, and then send them to the management service. */

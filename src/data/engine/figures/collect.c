@@ -17,6 +17,7 @@ struct waiting {
 	struct deadline deadline;
 	enum figures_format format;
 	char rank[FIGURES_RANK_BYTES];
+	uint64_t muted;
 	uint64_t begun_tick;
 	engine_figures_fn done;
 	void *ctx;
@@ -28,6 +29,7 @@ static struct {
 	uint64_t start_ns; /* of the engine; since 1970 */
 	bool is_asking;	   /* reactors; one question at a time, so that a silent one cannot make them pile up */
 	TAILQ_HEAD(, waiting) waiting;
+	struct figure_checks checks; /* of the collection that ends now */
 } collect = { .waiting = TAILQ_HEAD_INITIALIZER(collect.waiting) };
 
 /* ---- the engine itself ---- */
@@ -67,16 +69,16 @@ static void add_reactor(void *ctx, const struct reactor_stats *stats)
 {
 	char core[16] = "control";
 	uint64_t now = clock_ticks();
+	uint64_t step = stats->running[0] && now > stats->running_since_tick ? now - stats->running_since_tick : 0;
 
+	engine_figures_note(FIGURE_CHECK_REACTOR_HANGS, !stats->control && step > clock_tick_rate());
 	if (!stats->control)
 		snprintf(core, sizeof(core), "%u", stats->cpu);
 	figure_reactor_seconds(ctx, core, "busy", figures_seconds(stats->busy_ticks));
 	figure_reactor_seconds(ctx, core, "idle", figures_seconds(stats->idle_ticks));
 	figure_reactor_sleeps(ctx, core, (double)stats->sleep_count);
-	figure_reactor_current_step_seconds(ctx, core,
-					    stats->running[0] && now > stats->running_since_tick
-						    ? figures_seconds(now - stats->running_since_tick)
-						    : 0);
+	figure_reactor_longest_stall_seconds(ctx, core, figures_seconds(stats->longest_stall_ticks));
+	figure_reactor_current_step_seconds(ctx, core, figures_seconds(step));
 }
 
 static void add_trace(struct figures *figures)
@@ -118,6 +120,7 @@ static void finish(struct waiting *waiting)
 
 	TAILQ_REMOVE(&collect.waiting, waiting, link);
 	deadline_clear(&collect.deadlines, &waiting->deadline);
+	collect.checks = (struct figure_checks){ 0 };
 	add_engine(figures);
 	engine_figures_volumes(figures);
 	engine_figures_requests(figures);
@@ -125,6 +128,7 @@ static void finish(struct waiting *waiting)
 	reactor_stats_walk(add_reactor, figures);
 	add_trace(figures);
 	add_calls(figures);
+	figures_add_checks(figures, &collect.checks, false, waiting->muted);
 	if (asked)
 		figure_engine_connections_age_seconds(figures, now > asked ? figures_seconds(now - asked) : 0);
 	figure_engine_collect_seconds(figures, figures_seconds(clock_ticks() - waiting->begun_tick));
@@ -147,13 +151,20 @@ static void waited_enough(struct deadline *deadline)
 	finish(container_of(deadline, struct waiting, deadline));
 }
 
-void engine_figures_collect(enum figures_format format, const char *rank, engine_figures_fn done, void *ctx)
+void engine_figures_note(enum figure_check check, uint64_t count)
+{
+	must(check < FIGURE_CHECKS_MAX);
+	collect.checks.counts[check] += count;
+}
+
+void engine_figures_collect(const struct engine_figures_options *options, engine_figures_fn done, void *ctx)
 {
 	struct waiting *waiting = calloc(1, sizeof(*waiting));
 
 	must(waiting);
-	waiting->format = format;
-	snprintf(waiting->rank, sizeof(waiting->rank), "%s", rank);
+	waiting->format = options->format;
+	waiting->muted = options->muted;
+	snprintf(waiting->rank, sizeof(waiting->rank), "%s", options->rank);
 	waiting->begun_tick = clock_ticks();
 	waiting->done = done;
 	waiting->ctx = ctx;

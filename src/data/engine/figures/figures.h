@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "data/engine/internal.h"
+#include "rpc/figures/checks.h"
 #include "rpc/figures/figures.h"
 
 enum {
@@ -27,13 +28,22 @@ enum {
 	FIGURES_VOLUMES_MAX = 1000, /* whose series are served, in the order of their names */
 	FIGURES_HOSTS_MAX = 1000,   /* pairs of subsystem and host */
 	FIGURES_PAIRS_MAX = 512,    /* pairs of volume and stage */
+	FIGURES_OLD_SEC = 5,	    /* a command that is older waits for too long */
 };
 
 /* ---- collect.c ---- */
 
 /* `figures` is borrowed; NULL: the engine stops. Called once, now or later. */
 typedef void (*engine_figures_fn)(void *ctx, const struct figures *figures);
-void engine_figures_collect(enum figures_format format, const char *rank, engine_figures_fn done, void *ctx);
+
+struct engine_figures_options {
+	enum figures_format format;
+	const char *rank; /* "": none; copied */
+	uint64_t muted;	  /* bits of enum figure_check */
+};
+void engine_figures_collect(const struct engine_figures_options *options, engine_figures_fn done, void *ctx);
+/* During a collection: so many more objects have the condition. */
+void engine_figures_note(enum figure_check check, uint64_t count);
 
 MUST_CHECK int engine_collect_open(void);
 /* Ends all collections. */

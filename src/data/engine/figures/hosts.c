@@ -58,7 +58,7 @@ void engine_figures_forget(void)
 struct host {
 	const char *nqn, *host_nqn;
 	uint64_t commands, bytes_read, bytes_written;
-	uint32_t controllers;
+	uint32_t controllers, admin_qpairs, io_qpairs;
 	bool is_account; /* it was counted */
 	uint64_t ends[NVMF_ENDS_MAX];
 	bool has_ended;
@@ -106,6 +106,8 @@ static void join_hosts(struct hosts *hosts)
 		to->bytes_read += from->bytes_read;
 		to->bytes_written += from->bytes_written;
 		to->controllers += from->controllers;
+		to->admin_qpairs += from->admin_qpairs;
+		to->io_qpairs += from->io_qpairs;
 		to->is_account |= from->is_account;
 		to->has_ended |= from->has_ended;
 		for (int end = 0; end < NVMF_ENDS_MAX; end++)
@@ -154,6 +156,8 @@ static void read_hosts(struct hosts *hosts)
 		host->commands = account->command_count;
 		host->bytes_read = account->bytes_read;
 		host->bytes_written = account->bytes_written;
+		host->admin_qpairs = account->admin_qpairs;
+		host->io_qpairs = account->io_qpairs;
 	}
 	nvmf_target_each_end(add_end, hosts);
 	join_hosts(hosts);
@@ -168,6 +172,8 @@ static void print_host(struct figures *figures, const struct host *host)
 		figure_host_operations(figures, host->nqn, host->host_nqn, (double)host->commands);
 		figure_host_bytes(figures, host->nqn, host->host_nqn, "read", (double)host->bytes_read);
 		figure_host_bytes(figures, host->nqn, host->host_nqn, "write", (double)host->bytes_written);
+		figure_host_queue_pairs(figures, host->nqn, host->host_nqn, "admin", host->admin_qpairs);
+		figure_host_queue_pairs(figures, host->nqn, host->host_nqn, "io", host->io_qpairs);
 	}
 	/* from 0 on, so that the first one is an increase */
 	for (int end = 0; end < NVMF_ENDS_MAX && (host->is_account || host->has_ended); end++)
@@ -191,6 +197,7 @@ static void print_groups(struct figures *figures)
 		figure_buffers_lent_bytes(figures, core, (double)group->buffers_lent_bytes);
 		figure_buffers_limit_bytes(figures, core, (double)group->buffers_most_bytes);
 		figure_buffers_waiting_requests(figures, core, group->buffers_waiting);
+		engine_figures_note(FIGURE_CHECK_BUFFERS_EXHAUSTED, group->buffers_waiting);
 	}
 	figure_connections(figures, "admin", admin);
 	figure_connections(figures, "io", io);

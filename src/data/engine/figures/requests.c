@@ -37,6 +37,7 @@ struct pair {
 struct pairs {
 	struct pair pairs[FIGURES_PAIRS_MAX];
 	size_t count;
+	uint64_t old_tick; /* a command that began before waits for too long */
 };
 
 static void add_request(void *ctx, const struct trace_story *story, const struct trace_story *io)
@@ -50,6 +51,7 @@ static void add_request(void *ctx, const struct trace_story *story, const struct
 	/* an event request rests until something happens; a state of 0: it has just ended */
 	if (state == NVMF_REQ_WAIT_EVENT || state == NVMF_REQ_FREE)
 		return;
+	engine_figures_note(FIGURE_CHECK_REQUESTS_WAITING, (int64_t)(pairs->old_tick - begin) > 0);
 	for (i = 0; i < pairs->count; i++) {
 		if (pairs->pairs[i].owner == owner && pairs->pairs[i].state == state)
 			break;
@@ -83,6 +85,7 @@ void engine_figures_requests(struct figures *figures)
 	struct pairs *pairs = calloc(1, sizeof(*pairs));
 
 	must(pairs);
+	pairs->old_tick = clock_ticks() - FIGURES_OLD_SEC * clock_tick_rate();
 	for (uint32_t i = 0; i < trace_figures_type_count(); i++) {
 		const struct trace_schema_lives *type = trace_figures_type(i);
 

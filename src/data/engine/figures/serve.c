@@ -19,7 +19,9 @@ static void end_scrape(void *ctx, const struct figures *figures)
 
 static void collect_for_http(void *ctx, struct figures_scrape *scrape)
 {
-	engine_figures_collect(figures_scrape_format(scrape), "", end_scrape, scrape);
+	const struct engine_figures_options options = { .format = figures_scrape_format(scrape), .rank = "" };
+
+	engine_figures_collect(&options, end_scrape, scrape);
 }
 
 static void reply_figures(void *ctx, const struct figures *figures)
@@ -46,10 +48,14 @@ static void reply_figures(void *ctx, const struct figures *figures)
 void engine_figures_call(struct drpc_call *call, const ProtobufCMessage *request)
 {
 	const Fathom__FiguresReq *figures = (const Fathom__FiguresReq *)request;
+	const struct engine_figures_options options = {
+		.format = figures->open_metrics ? FIGURES_OPENMETRICS : FIGURES_PROMETHEUS,
+		.rank = figures->rank,
+		.muted = figures->muted,
+	};
 
 	if (serve.is_open)
-		engine_figures_collect(figures->open_metrics ? FIGURES_OPENMETRICS : FIGURES_PROMETHEUS, figures->rank,
-				       reply_figures, call);
+		engine_figures_collect(&options, reply_figures, call);
 	else
 		reply_figures(call, NULL);
 }

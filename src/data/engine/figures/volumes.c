@@ -14,7 +14,10 @@
 #include "base/observe/trace/figures.h"
 #include "base/observe/trace/points.gen.h"
 #include "data/engine/figures/figures.h"
+#include "data/store/volume/usage.h"
 #include "data/store/volume/volumes.h"
+
+enum { NEARLY_FULL_PERCENT = 95 /* as for the doctor */ };
 
 static const char *const op_names[] = {
 	[IO_TYPE_READ] = "read",
@@ -32,6 +35,7 @@ struct row {
 	struct bdev_figures figures;
 	unsigned int p99[BDEV_LATENCIES_MAX]; /* bucket; LATENCY_BUCKETS: no I/O */
 	struct figure_exemplar exemplars[BDEV_LATENCIES_MAX];
+	struct trace_kept lives[BDEV_LATENCIES_MAX]; /* of the exemplars */
 };
 
 struct rows {
@@ -128,7 +132,21 @@ static enum bdev_latency kind_of(uint32_t type)
 	return type == IO_TYPE_WRITE || type == IO_TYPE_WRITE_ZEROES ? BDEV_LATENCY_WRITE : BDEV_LATENCY_OTHER;
 }
 
-/* Keep it if it lies nearer to the 99th percentile than what is there, or as near and is newer. */
+/*
+ * Whether the life in `bucket` lies nearer to the 99th percentile than the present exemplar, or as near and is better: one
+ * that was named before stays, so that few have to be kept; else the newer one.
+ */
+static bool is_better(const struct row *row, unsigned int kind, unsigned int bucket, const struct trace_kept *kept)
+{
+	const struct trace_kept *present = &row->lives[kind];
+
+	if (bucket < row->p99[kind] || row->figures.latency[kind][bucket] == 0 || bucket > row->exemplars[kind].bucket)
+		return false;
+	if (bucket < row->exemplars[kind].bucket)
+		return true;
+	return kept->is_named == present->is_named ? kept->end_tick > present->end_tick : kept->is_named;
+}
+
 static void offer_exemplar(void *ctx, const struct trace_kept *kept)
 {
 	const struct trace_story *request = &kept->stories[0], *io = &kept->stories[1];
@@ -136,7 +154,7 @@ static void offer_exemplar(void *ctx, const struct trace_kept *kept)
 	char name[BDEV_NAME_BYTES_MAX];
 	struct figure_exemplar *exemplar;
 	struct row *row;
-	uint64_t begin, ticks, ended_ns;
+	uint64_t begin, ticks;
 	unsigned int bucket, kind;
 
 	if (kept->why != TRACE_EXEMPLAR_SLOW || kept->story_count < 2 || request->trace.type != TRACE_OBJECT_NVMF_REQ ||
@@ -150,15 +168,24 @@ static void offer_exemplar(void *ctx, const struct trace_kept *kept)
 	ticks = io_end(kept, begin) - begin;
 	kind = kind_of(io->args[0]);
 	bucket = latency_bucket(ticks);
-	exemplar = &row->exemplars[kind];
-	ended_ns = rows->now_realtime_ns - clock_ns_from_ticks(rows->now_tick - kept->end_tick);
-	if (bucket < row->p99[kind] || row->figures.latency[kind][bucket] == 0 || bucket > exemplar->bucket ||
-	    (bucket == exemplar->bucket && ended_ns < exemplar->realtime_ns))
+	if (!is_better(row, kind, bucket, kept))
 		return;
+	row->lives[kind] = *kept;
+	exemplar = &row->exemplars[kind];
 	exemplar->bucket = bucket;
 	exemplar->seconds = figures_seconds(ticks);
-	exemplar->realtime_ns = ended_ns;
+	exemplar->realtime_ns = rows->now_realtime_ns - clock_ns_from_ticks(rows->now_tick - kept->end_tick);
 	snprintf(exemplar->request, sizeof(exemplar->request), "r%" PRIu32 ".%" PRIu32, request->trace.id, request->life);
+}
+
+/* What is named must be there for hours; a life that was lost meanwhile is not named. */
+static void keep_exemplars(struct row *row)
+{
+	for (int kind = 0; kind < BDEV_LATENCIES_MAX; kind++) {
+		if (row->exemplars[kind].bucket < LATENCY_BUCKETS && !row->lives[kind].is_named &&
+		    !trace_figures_name(&row->lives[kind]))
+			row->exemplars[kind].bucket = LATENCY_BUCKETS;
+	}
 }
 
 /* ---- series ---- */
@@ -232,6 +259,7 @@ static void add_pools(struct figures *figures, const struct volumes *volumes)
 	for (struct pool *pool = volumes_first_pool(volumes); pool; pool = TAILQ_NEXT(pool, link)) {
 		const struct volume *volume;
 		double committed = 0;
+		uint32_t percent;
 
 		if (pool->why.error)
 			continue;
@@ -240,6 +268,9 @@ static void add_pools(struct figures *figures, const struct volumes *volumes)
 		figure_pool_committed_bytes(figures, pool->record.name, committed);
 		if (pool->usage.limit_bytes == 0) /* not read yet */
 			continue;
+		percent = usage_percent(&pool->usage);
+		engine_figures_note(FIGURE_CHECK_POOL_FULL, percent >= 100);
+		engine_figures_note(FIGURE_CHECK_POOL_NEARLY_FULL, percent >= NEARLY_FULL_PERCENT && percent < 100);
 		figure_pool_size_bytes(figures, pool->record.name, (double)pool->usage.limit_bytes);
 		figure_pool_free_bytes(figures, pool->record.name,
 				       pool->usage.limit_bytes > pool->usage.used_bytes
@@ -249,6 +280,9 @@ static void add_pools(struct figures *figures, const struct volumes *volumes)
 	volumes_get_info(volumes, &info);
 	figure_storage_size_bytes(figures, (double)info.total_bytes);
 	figure_storage_free_bytes(figures, (double)info.free_bytes);
+	engine_figures_note(FIGURE_CHECK_STORAGE_FAILED, info.state == STORAGE_FAILED);
+	engine_figures_note(FIGURE_CHECK_VOLUME_ERRORED, info.damaged);
+	engine_figures_note(FIGURE_CHECK_DATA_LOST, info.read_only);
 	figure_storage_volumes(figures, "online", (double)(info.volumes - info.damaged - info.read_only));
 	figure_storage_volumes(figures, "read_only", (double)info.read_only);
 	figure_storage_volumes(figures, "errored", (double)info.damaged);
@@ -260,8 +294,10 @@ void engine_figures_volumes(struct figures *figures)
 
 	read_rows(&rows);
 	trace_figures_kept(offer_exemplar, &rows);
-	for (size_t i = 0; i < rows.count; i++)
+	for (size_t i = 0; i < rows.count; i++) {
+		keep_exemplars(&rows.rows[i]);
 		add_row(figures, &rows.rows[i]);
+	}
 	figure_engine_series_dropped(figures, "volumes", (double)rows.dropped);
 	free(rows.rows);
 	if (engine_storage())

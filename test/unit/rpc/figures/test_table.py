@@ -53,7 +53,7 @@ class Table(unittest.TestCase):
                 ("counter box", "meter box", "FILE:2: meter is none of counter"),
                 ("by=engine ", "", "FILE:3: box_bytes: by= names none of"),
                 ("by=engine", "by=toaster", "FILE:3: box_bytes: by= names none of"),
-                ("unit=bytes", "unit=miles", "is none of bytes seconds"),
+                ("unit=bytes", "unit=miles", "is none of bytes celsius seconds"),
                 (" unit=bytes", "", "FILE:3: box_bytes ends with bytes, which is not its unit"),
                 ("box_bytes", "box", "box does not end with its unit"),
                 ("box_bytes", "box_total", '"box_total" is not the name of a family'),

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "rpc/figures/checks.h"
 #include "rpc/figures/figures.h"
 
 static char *text_of(struct figures *figures)
@@ -55,6 +56,28 @@ static void a_text_without_figures_is_valid(void **state)
 	figures_destroy(open);
 	figures_destroy(old);
 	figures_destroy(NULL);
+}
+
+static void checks_are_those_of_the_program_with_what_is_muted(void **state)
+{
+	struct figure_checks checks = { .counts = { [FIGURE_CHECK_POOL_FULL] = 2, [FIGURE_CHECK_DEVICE_GONE] = 1 } };
+	struct figures *engine = figures_create(FIGURES_OPENMETRICS, ""), *server = figures_create(FIGURES_OPENMETRICS, "");
+	enum figure_check check = FIGURE_CHECKS_MAX;
+
+	figures_add_checks(engine, &checks, false, 1 << FIGURE_CHECK_POOL_FULL | 1 << FIGURE_CHECK_DATA_LOST);
+	figures_add_checks(server, &checks, true, UINT64_C(1) << FIGURE_CHECK_DEVICE_WARNING);
+	assert_has(engine, "\nfathom_health_check{code=\"pool_full\",severity=\"broken\",muted=\"yes\"} 2\n");
+	assert_has(engine, "\nfathom_health_check{code=\"data_lost\",severity=\"broken\",muted=\"yes\"} 0\n");
+	assert_has(engine, "\nfathom_health_check{code=\"pool_nearly_full\",severity=\"degraded\",muted=\"no\"} 0\n");
+	assert_lacks(engine, "device_gone");
+	assert_has(server, "\nfathom_health_check{code=\"device_gone\",severity=\"broken\",muted=\"no\"} 1\n");
+	assert_has(server, "\nfathom_health_check{code=\"device_warning\",severity=\"degraded\",muted=\"yes\"} 0\n");
+	assert_lacks(server, "pool_full");
+	assert_true(figure_check_find("device_unread", &check));
+	assert_int_equal(check, FIGURE_CHECK_DEVICE_UNREAD);
+	assert_false(figure_check_find("device", &check));
+	figures_destroy(engine);
+	figures_destroy(server);
 }
 
 static void a_counter_has_its_suffix_where_each_format_wants_it(void **state)
@@ -276,6 +299,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_text_without_figures_is_valid),
+		cmocka_unit_test(checks_are_those_of_the_program_with_what_is_muted),
 		cmocka_unit_test(a_counter_has_its_suffix_where_each_format_wants_it),
 		cmocka_unit_test(an_info_is_a_gauge_in_the_older_format),
 		cmocka_unit_test(labels_are_escaped_and_valid_utf8),

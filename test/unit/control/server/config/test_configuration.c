@@ -66,6 +66,9 @@ static const char everything[] =
 	"port: 12000\n"
 	"telemetry_port: 9191\n"
 	"telemetry_address: 10.0.0.1\n"
+	"telemetry_config:\n"
+	"  allow_insecure: true\n"
+	"  muted: [pool_nearly_full, device_gone]\n"
 	"control_iface: eth0\n"
 	"access_points: [\"node1:10002\"]\n"
 	"transport_config: {allow_insecure: false, allow_tls12: true, ca_cert: /a, cert: /b, key: /c, "
@@ -127,6 +130,9 @@ static void each_key_is_read(void **state)
 	assert_int_equal(config.port, 12000);
 	assert_int_equal(config.telemetry_port, 9191);
 	assert_string_equal(config.telemetry_address, "10.0.0.1");
+	assert_true(config.telemetry.allow_insecure);
+	assert_int_equal(config.telemetry.muted.count, 2);
+	assert_string_equal(config.telemetry.muted.items[1], "device_gone");
 	assert_string_equal(config.control_iface, "eth0");
 	assert_string_equal(config.mgmt_svc_replicas.items[0], "node1:10002");
 	assert_true(config.transport.allow_tls12);
@@ -271,6 +277,7 @@ static void invalid_values_are_refused(void **state)
 		{ "port: 0", "port", "0" },
 		{ "control_iface: a/b", "control_iface", "a/b" },
 		{ "telemetry_address: node1", "telemetry_address", "node1" },
+		{ "telemetry_config: {muted: [pool_ful]}", "muted", "pool_ful" },
 		{ "mgmt_svc_replicas: [\"a,b\"]", "mgmt_svc_replicas", "a,b" },
 		{ "mgmt_svc_replicas: [\"node[1-2]\"]", "mgmt_svc_replicas", "node[1-2]" },
 		{ "fault_path: rack0", "fault_path", "rack0" },
