@@ -49,7 +49,7 @@ def copy_programs(directory):
     os.makedirs(os.path.join(directory, "docs"))
     shutil.copy(os.path.join(TOP, "docs", "runbook.md"), os.path.join(directory, "docs"))
     for name in ("scripts", "gdb", os.path.join("test", "keys"), os.path.join("src", "rpc", "proto"), os.path.join("src", "control", "operation"),
-                 os.path.join("src", "control", "fault"), os.path.join("packaging", "prometheus")):
+                 os.path.join("src", "control", "fault"), os.path.join("src", "base", "inject"), os.path.join("packaging", "prometheus")):
         shutil.copytree(os.path.join(TOP, name), os.path.join(directory, name), ignore=shutil.ignore_patterns("__pycache__"))
     for folder, _, files in os.walk(directory):
         os.chmod(folder, 0o755)

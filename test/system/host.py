@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""host - the admin queue of an NVMe/TCP host, for what fathom perf does not do: outstanding Asynchronous Event Requests."""
+"""host - an NVMe/TCP host, for what fathom perf does not do: outstanding Asynchronous Event Requests, and flushes."""
 
 import socket
 import struct
@@ -8,7 +8,7 @@ from harness import NQN
 
 ICREQ, ICRESP, COMMAND, RESPONSE = 0, 1, 4, 5
 SGL_IN_CAPSULE, SGL_TRANSPORT = 0x01, 0x5A
-FABRICS, ASYNC_EVENT_REQUEST = 0x7F, 0x0C
+FLUSH, ASYNC_EVENT_REQUEST, FABRICS = 0x00, 0x0C, 0x7F
 PROPERTY_SET, CONNECT = 0x00, 0x01
 CC = 0x14
 CC_ENABLE = 0x00460001  # 64-byte submission and 16-byte completion entries
@@ -59,15 +59,23 @@ class Host:
             raise AssertionError(f"PDU {kind} answers {answered} with status 0x{status >> 1:x}, not {cid}")
         return result
 
-    def connect(self):
-        """Connect the admin queue and enable the controller."""
+    def connect_queue(self, queue, controller):
+        """Connect this queue of a controller; the number of the controller."""
         self.send(ICREQ, struct.pack("<HBBI112x", 0, 0, 0, 0))
         assert self.receive()[0] == ICRESP
         names = NQN.encode().ljust(256, b"\0") + b"nqn.2026-11.org.fathom:host".ljust(256, b"\0")
-        data = bytes(range(16)) + struct.pack("<H238x", 0xFFFF) + names + bytes(256)
-        self.receive_completion(self.command(FABRICS, CONNECT, struct.pack("<HHHBxI", 0, 0, 31, 0, 0), data))
+        data = bytes(range(16)) + struct.pack("<H238x", controller) + names + bytes(256)
+        return struct.unpack("<H6x", self.receive_completion(self.command(FABRICS, CONNECT, struct.pack("<HHHBxI", 0, queue, 31, 0, 0), data)))[0]
+
+    def connect(self):
+        """Connect the admin queue and enable the controller."""
+        self.controller = self.connect_queue(0, 0xFFFF)
         self.receive_completion(self.command(FABRICS, PROPERTY_SET, struct.pack("<B3xIQ", 0, CC, CC_ENABLE)))
 
     def async_event_request(self):
         """Send an Asynchronous Event Request and do not wait for its completion."""
         return self.command(ASYNC_EVENT_REQUEST)
+
+    def flush(self, namespace):
+        """On an I/O queue."""
+        self.receive_completion(self.command(FLUSH, namespace))

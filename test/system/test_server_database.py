@@ -208,32 +208,25 @@ class Database(ServerTest):
         server.start()
 
 
-@unittest.skipIf(os.geteuid() != 0, "root is needed to mount a small filesystem")
-class FullDisk(ServerTest):
+@unittest.skipUnless("fault injection" in run(SERVER, "version").stdout, "a build without fault injection")
+class InjectedFullDisk(ServerTest):
+    def inject(self, server, **fields):
+        server.call("/fathom.ControlSvc/FaultInject", self.messages.fathom.FaultInjectReq(**fields))
+
     def test_events_raised_on_a_full_disk_are_stored_when_there_is_room(self):
-        server = self.server(keys="engine_restart: {killed: {delay_min: 10ms, delay_max: 10ms}}\n")
-        os.mkdir(server.state_dir)
-        run("mount", "-t", "tmpfs", "-o", "size=4m", "none", server.state_dir)
-        self.addCleanup(subprocess.run, ["umount", "-l", server.state_dir], check=False)
-        server.start()
+        server = self.server(keys="engine_restart: {killed: {delay_min: 10ms, delay_max: 10ms}}\n").start()
         server.format()
         server.wait_joined()
         server.wait_members("joined")
-        filler = os.path.join(server.state_dir, "filler")
-        with open(filler, "wb", buffering=0) as f:
-            try:
-                while True:
-                    f.write(b"x" * 4096)
-            except OSError:
-                pass
+        self.inject(server, arm="spool_write=fail")
         killed = []
-        while "events are kept in memory" not in server.log():  # the spool's last page has room for some
-            self.assertLess(len(killed), 100)
+        for _ in range(3):
             engine = server.wait(lambda engines: engines[0].pid and engines[0].incarnation not in (0, *killed))[0]
             killed.append(engine.incarnation)
             os.kill(engine.pid, signal.SIGKILL)
             server.wait(lambda engines: engines[0].pid != engine.pid)
-        os.unlink(filler)
+        self.assertIn("events are kept in memory", server.log())
+        self.inject(server, clear="spool_write")
         server.wait_joined()
         deadline = time.monotonic() + 60
         while len(self.died_incarnations(server)) < len(killed) and time.monotonic() < deadline:
@@ -244,9 +237,6 @@ class FullDisk(ServerTest):
         answer = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq())
         return [event.event.incarnation for event in answer.events if event.event.id == 2]
 
-
-@unittest.skipUnless("fault injection" in run(SERVER, "version").stdout, "a build without fault injection")
-class InjectedFullDisk(ServerTest):
     def test_starting_ranks_on_a_full_disk_fails_with_the_reason_of_the_database(self):
         server = self.server()
         server.start()
@@ -256,8 +246,7 @@ class InjectedFullDisk(ServerTest):
         mgmt = self.messages.mgmt
         server.call("/mgmt.MgmtSvc/SystemStop", mgmt.SystemStopReq(), timeout=60)
         server.wait_members("stopped")
-        inject = self.messages.fathom.FaultInjectReq
-        server.call("/fathom.ControlSvc/FaultInject", inject(arm="db_write=fail:ENOSPC"))
+        self.inject(server, arm="db_write=fail:ENOSPC")
         with self.assertRaises(Refused) as refused:
             server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=150)
         fault = refused.exception.fault     # not DEADLINE_EXCEEDED
@@ -266,7 +255,7 @@ class InjectedFullDisk(ServerTest):
         # no engine was started, and no state has changed
         self.assertEqual([(member.rank, member.state) for member in server.members()], [(0, "stopped")])
         self.assertEqual([(engine.state, engine.pid) for engine in server.engines()], [("stopped", 0)])
-        server.call("/fathom.ControlSvc/FaultInject", inject(clear="db_write"))
+        self.inject(server, clear="db_write")
         server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=60)
         server.wait_joined()
         server.wait_members("joined")

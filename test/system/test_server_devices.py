@@ -143,6 +143,30 @@ class Devices(ServerTest):
         self.assertEqual(error, "")
         self.assertEqual(server.wait_joined()[0].rank, 0)
 
+    def test_requests_to_the_helper_that_fail_wait_or_crash(self):
+        if "fault injection" not in run(SERVER, "version").stdout:
+            self.skipTest("a build without fault injection")
+        server, _ = self.device_server()
+        server.start()
+        server.wait(lambda engines: engines[0].state == "await_format")
+        arm = lambda rule: server.call("/fathom.ControlSvc/FaultInject", self.messages.fathom.FaultInjectReq(arm=rule))
+        arm("helper_call=fail,count=1")
+        self.assertIn("no request can be sent to", server.format().mrets[0].state.error)
+        arm("helper_call=delay:1ms,count=1")
+        self.assertEqual(server.format().mrets[0].state.error, "")
+        server.wait_joined()
+        arm("helper_call=crash")
+        with self.assertRaises(Refused):
+            server.call("/ctl.CtlSvc/StopRanks", self.messages.ctl.RanksReq(), role="server", timeout=60)
+        self.assertEqual(server.process.wait(60), -signal.SIGABRT)
+        server.close_channel()
+        server.start()
+        deadline = time.monotonic() + 60        # the engine had stopped; its device is still mounted
+        while server.engines()[0].state != "joined" and time.monotonic() < deadline:
+            server.call("/ctl.CtlSvc/StartRanks", self.messages.ctl.RanksReq(), role="server", timeout=60)
+            time.sleep(0.05)
+        self.assertEqual(server.engines()[0].state, "joined")
+
     def helper_pid(self, server):
         for name in os.listdir("/proc"):
             try:
@@ -177,6 +201,35 @@ class Devices(ServerTest):
         row = start.result(60).results[0]
         self.assertEqual((row.errored, row.state), (False, "ready"), row.msg)
         server.wait_joined()
+
+    def test_a_helper_that_stops_costs_its_calls_a_fault_and_no_other_call(self):
+        server, devices = self.device_server()
+        server.start()
+        server.wait(lambda engines: engines[0].state == "await_format")
+        fathom, path = self.messages.fathom, "/fathom.ControlSvc/DeviceLed"
+        server.call("/fathom.ControlSvc/HostHealth", fathom.HostHealthReq())    # the server knows the devices
+        self.assertEqual(self.led_code(server, devices[0]), "174")              # the helper answers: there is no lamp
+        pid = self.helper_pid(server)
+        os.kill(pid, signal.SIGSTOP)
+        waiting = server.channel.unary_unary(path, request_serializer=lambda r: r.SerializeToString(),
+                                             response_deserializer=fathom.DeviceLedResp.FromString).future(
+            fathom.DeviceLedReq(device=devices[0]), metadata=(("x-daos-component", "admin"),))
+        server.call("/ctl.CtlSvc/NetworkScan", self.messages.ctl.NetworkScanReq())
+        self.assertEqual(len(server.engines()), 1)
+        self.assertFalse(waiting.done(), "the other calls waited for the helper")
+        error = waiting.exception(60)
+        self.assertEqual(server.fault_of(error).get("Code"), "50")
+        deadline = time.monotonic() + 60        # another helper answers; calls during the end of the old one have its fault
+        while (code := self.led_code(server, devices[0])) != "174" and time.monotonic() < deadline:
+            self.assertIn(code, ("50", "51"))
+            time.sleep(0.1)
+        self.assertEqual(code, "174")
+        self.assertNotEqual(self.helper_pid(server), pid)
+
+    def led_code(self, server, device):
+        with self.assertRaises(Refused) as refused:
+            server.call("/fathom.ControlSvc/DeviceLed", self.messages.fathom.DeviceLedReq(device=device), timeout=60)
+        return refused.exception.fault.get("Code")
 
     def kill_helper(self, server):
         """Kill the server's helper; False if there is none: before its first start, or between two."""

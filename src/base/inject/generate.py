@@ -36,6 +36,7 @@ default). Packages and `make install` have none. `fathom-server version` and `--
 has the points. In a build with them a point does nothing until it gets a rule.
 
 A program without the points refuses rules: the key `inject` stops the start of the server with a message, calls fail, and FATHOM_INJECT has no effect.
+`test/unit/base/inject/test_absent.c` tries each point and action in such a build.
 
 ## Rules
 
@@ -69,6 +70,8 @@ Block devices have faults of their own: `fathom rpc bdev_error_inject_error` mak
 |---|---|---|---|---|
 """
 PAGE_END = """
+`test/system/test_points.py` fires each point of this table in a real program, with each of its actions.
+
 To add a point, add a row to `src/base/inject/points.def`, call `inject()` where its row says, and run `make inject-page`. A call costs a lock: a point
 belongs where a system call costs more, never on the path of an I/O.
 """

@@ -200,6 +200,77 @@ static void crash_aborts(void **state)
 	assert_int_equal(WTERMSIG(status), SIGABRT);
 }
 
+/* ---- the table ---- */
+
+static void *pass_point(void *ctx)
+{
+	(void)!inject_pass(*(enum inject_point *)ctx);
+	return NULL;
+}
+
+static void assert_hangs(enum inject_point point)
+{
+	uint64_t end = clock_monotonic_ns() + 60 * NS_PER_SEC;
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, pass_point, &point), 0);
+	while (read_status(point).held == 0) {
+		assert_true(clock_monotonic_ns() < end);
+		usleep(1000);
+	}
+	inject_clear(point);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void assert_crashes(enum inject_point point)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		signal(SIGABRT, SIG_DFL);
+		_exit(inject_pass(point));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	inject_clear(point);
+}
+
+/* Every action that a row allows has its effect there, and no other can be armed. */
+static void each_point_has_each_of_its_actions(void **state)
+{
+	for (unsigned int i = 0; i < INJECT_POINTS; i++) {
+		enum inject_point point = (enum inject_point)i;
+		struct inject_status status = read_status(point);
+
+		for (unsigned int action = 0; action < INJECT_ACTIONS; action++) {
+			const struct inject_rule rule = { .action = (enum inject_action)action,
+							  .delay_ms = action == INJECT_DELAY };
+			uint64_t fired = read_status(point).fired;
+			int error = inject_arm(point, &rule, NULL);
+
+			if (!(status.may & (1u << action))) {
+				assert_int_equal(error, -EINVAL);
+				continue;
+			}
+			assert_int_equal(error, 0);
+			if (action == INJECT_HANG) {
+				assert_hangs(point);
+			} else if (action == INJECT_CRASH) {
+				assert_crashes(point);
+				continue; /* it was the child's */
+			} else {
+				int got = inject_pass(point);
+
+				assert_true(action == INJECT_FAIL ? got < 0 : got == 0);
+			}
+			assert_int_equal(read_status(point).fired, fired + 1);
+			inject_clear(point);
+		}
+	}
+}
+
 /* ---- the hook ---- */
 
 static struct {
@@ -243,6 +314,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_new_rule_ends_the_waits_of_the_former_one, clear_all),
 		cmocka_unit_test_teardown(a_delay_takes_its_time, clear_all),
 		cmocka_unit_test_teardown(crash_aborts, clear_all),
+		cmocka_unit_test_teardown(each_point_has_each_of_its_actions, clear_all),
 		cmocka_unit_test_teardown(the_hook_gets_each_effect, clear_all),
 	};
 

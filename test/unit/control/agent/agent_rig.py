@@ -120,11 +120,11 @@ class Agent:
             file.write("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555\n")
         self.process = None
 
-    def start(self, ready=True):
+    def start(self, ready=True, env=None):
         before = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         with open(self.log_path, "a") as log:
             self.process = subprocess.Popen([AGENT, "-o", self.config, "--name", f"agent-{os.getpid()}"], stderr=log,
-                                            stdin=subprocess.DEVNULL)
+                                            stdin=subprocess.DEVNULL, env=dict(os.environ, **(env or {})))
         if ready:
             wait_for(lambda: "ready after" in self.log()[before:] or self.process.poll() is not None, "ready")
             assert self.process.poll() is None, self.log()

@@ -79,6 +79,40 @@ class Attachments(rig.AgentTest):
         self.assertEqual(self.records(), [])
         self.assertEqual(self.one_server.calls[-1][2]["x-daos-component"], "agent")
 
+    def test_a_step_that_fails_waits_hangs_or_crashes(self):
+        self.one_server = self.server(self.answers)
+        agent = rig.Agent(self.folder, [self.one_server])
+        self.addCleanup(agent.discard)
+        if "fault injection" not in subprocess.run([rig.AGENT, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout:
+            self.skipTest("a build without fault injection")
+        agent.start(env={"FATHOM_INJECT": "attach_step=fail:EROFS,count=1"})
+        self.assertIn("Read-only file system", str(agent.attach("p1/db")))
+        wait_for(lambda: not agent.attachments(), "the attachment is withdrawn")
+        self.assertEqual(agent.stop(), 0)
+        agent.start(env={"FATHOM_INJECT": "attach_step=delay:1ms,count=1"})
+        self.assertEqual(rig.fault_code(agent.attach("p1/db")), "code = 1158")      # as without it: there is no driver
+        wait_for(lambda: not agent.attachments(), "the attachment is withdrawn")
+        self.assertEqual(agent.stop(), 0)
+        agent.start(env={"FATHOM_INJECT": "attach_step=hang,count=1"})
+        self.in_background(lambda: agent.attach("p1/db"))
+        wait_for(lambda: "injected fault attach_step: hang" in agent.log(), "the step hangs")
+        self.assertEqual(len(agent.attachments()), 1)                               # the agent goes on
+        self.assertEqual(agent.stop(), 0)
+        agent.start(env={"FATHOM_INJECT": "attach_step=crash"})
+        self.in_background(lambda: agent.attach("p1/db"))
+        self.assertEqual(agent.process.wait(rig.SECONDS), -signal.SIGABRT)
+
+    def in_background(self, call):
+        """The agent may end before it answers."""
+        def run():
+            try:
+                call()
+            except OSError:
+                pass
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.addCleanup(thread.join, rig.SECONDS)
+
     def test_an_attach_whose_answer_came_too_late_is_withdrawn(self):
         """The service may have published the volume, and no other client would unpublish it."""
         agent = self.begin(**{PUBLISH: Slow(3600, volume())})
