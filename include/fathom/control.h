@@ -394,10 +394,11 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_firmware_update(struct fathom_contr
 
 /*
  * Switch the lamp of a device of each host. Result of a host: `led`. `device`: path, PCI address or serial number;
- * `action`: 0: only check, 1: on, 2: off. DAOS's servers do not have this call.
+ * `action`: 0: only check, 1: on, 2: off; `minutes`: switch it off after these; 0: it stays on. DAOS's servers do not have
+ * this call.
  */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_device_led(struct fathom_control *control, const char *device, uint32_t action,
-	struct fathom_control_answers **ret, struct fathom_fault *why);
+	uint32_t minutes, struct fathom_control_answers **ret, struct fathom_fault *why);
 
 /*
  * The health of each host's devices, which the servers read before they answer. Result of a host: `health`. DAOS's servers

@@ -82,6 +82,9 @@ class Systems(DmgTest):
             if words[1] not in UNLIKE:
                 ours = system.fathom(*words).stdout.replace("    No interfaces found\n\n", "")     # dmg says nothing then
                 self.assertEqual(self.dmg(system, *words).stdout, ours, " ".join(words))
+        refused = self.dmg(system, "storage", "led", "check", "0000:99:00.0", check=False)     # test/vm/test_health.py has lamps
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn('this host has no device "0000:99:00.0"', refused.stdout + refused.stderr)
         self.dmg(system, "system", "del-attr", "who")
         self.assertEqual(self.dmg(system, "system", "stop").stdout, "Rank  Operation Result \n----  --------- ------ \n[0-1] stop      OK     \n\n")
         self.assertEqual(set(system.states().values()), {"stopped"})

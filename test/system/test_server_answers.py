@@ -52,7 +52,7 @@ class Answers(ServerTest):
                            ctl.CtlSvc/StartRanks ctl.CtlSvc/PrepShutdownRanks ctl.CtlSvc/StopRanks ctl.CtlSvc/ResetFormatRanks
                            fathom.ControlSvc/EngineQuery fathom.ControlSvc/EngineSetRestart fathom.ControlSvc/FaultInject fathom.ControlSvc/ConfigGenerate
                            fathom.ControlSvc/CollectLog fathom.ControlSvc/HostDevices fathom.ControlSvc/HostHealth fathom.ControlSvc/SystemEvents
-                           fathom.ControlSvc/FirmwareUpdate fathom.ControlSvc/DeviceLed fathom.ControlSvc/HostDoctor
+                           fathom.ControlSvc/FirmwareUpdate fathom.ControlSvc/DeviceLed fathom.ControlSvc/HostDoctor ctl.CtlSvc/SmdManage
                            mgmt.MgmtSvc/LeaderQuery mgmt.MgmtSvc/GetAttachInfo mgmt.MgmtSvc/SystemQuery mgmt.MgmtSvc/SystemStart
                            mgmt.MgmtSvc/SystemStop mgmt.MgmtSvc/SystemExclude mgmt.MgmtSvc/SystemErase mgmt.MgmtSvc/SystemSetAttr
                            mgmt.MgmtSvc/SystemGetAttr mgmt.MgmtSvc/SystemSetProp mgmt.MgmtSvc/SystemGetProp

@@ -12,6 +12,7 @@
 static const struct row {
 	const char *path;
 	uint32_t field;
+	bool has_method; /* whose function refuses requests with that field */
 	const char *command, *reason, *instead;
 } rows[] = {
 #include "control/mgmt/absent.gen.inc"
@@ -28,17 +29,32 @@ static bool has_field(const ProtobufCMessage *message, uint32_t field)
 	return field == 0;
 }
 
+static void refuse(struct grpc_call *call, const struct row *row)
+{
+	struct fathom_fault why;
+
+	must(row < rows + ARRAY_COUNT(rows));
+	why.error = fault_dmg_absent(&why, row->command, row->reason, row->instead);
+	call_fail(call, &why);
+}
+
 static void reply_absent(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const struct row *row = rows;
-	struct fathom_fault why;
 
-	while (strcmp(row->path, grpc_call_method(call)->path) != 0 || !has_field(request, row->field)) {
+	while (row < rows + ARRAY_COUNT(rows) &&
+	       (strcmp(row->path, grpc_call_method(call)->path) != 0 || !has_field(request, row->field)))
 		row++;
-		must(row < rows + ARRAY_COUNT(rows));
-	}
-	why.error = fault_dmg_absent(&why, row->command, row->reason, row->instead);
-	call_fail(call, &why);
+	refuse(call, row);
+}
+
+void mgmt_refuse_absent(struct grpc_call *call, const char *path, uint32_t field)
+{
+	const struct row *row = rows;
+
+	while (row < rows + ARRAY_COUNT(rows) && (strcmp(row->path, path) != 0 || row->field != field))
+		row++;
+	refuse(call, row);
 }
 
 static bool has_method(const struct grpc_method *methods, size_t count, const char *path)
@@ -55,7 +71,7 @@ size_t mgmt_absent_methods(struct grpc_method *methods)
 	size_t count = 0;
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-		if (has_method(methods, count, rows[i].path))
+		if (rows[i].has_method || has_method(methods, count, rows[i].path))
 			continue;
 		must(count < ABSENT_METHODS_MAX);
 		methods[count++] = (struct grpc_method){

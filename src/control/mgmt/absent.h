@@ -7,6 +7,7 @@
 #define CONTROL_MGMT_ABSENT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "rpc/grpc/grpc.h"
 
@@ -17,5 +18,11 @@ enum { ABSENT_METHODS_MAX = 64 };
  * static. Their calls are answered immediately, and the ctx is not used.
  */
 size_t mgmt_absent_methods(struct grpc_method *methods);
+
+/*
+ * Answer a call of a method that the server has, but not for requests with this field: with the fault of the row for `path`
+ * and `field`, which must exist.
+ */
+void mgmt_refuse_absent(struct grpc_call *call, const char *path, uint32_t field);
 
 #endif

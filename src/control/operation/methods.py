@@ -37,9 +37,10 @@ def source(table, place):
 
 
 def absent_rows(table):
-    """Rows for control/mgmt/absent.c: path, field, command, reason, instead."""
-    return "".join(f"{{ {c_string('/' + row.path)}, {row.field}, {c_string(row.command)}, {c_string(row.reason.why)},"
-                   f" {c_string(row.reason.instead)} }},\n" for row in table.absent)
+    """Rows for control/mgmt/absent.c: path, field, whether the path has a method, command, reason, instead."""
+    present = {method.path for method in table.methods}
+    return "".join(f"{{ {c_string('/' + row.path)}, {row.field}, {'true' if row.path in present else 'false'}, {c_string(row.command)},"
+                   f" {c_string(row.reason.why)}, {c_string(row.reason.instead)} }},\n" for row in table.absent)
 
 
 def roles_page(table):

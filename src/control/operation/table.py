@@ -16,6 +16,7 @@ table - reads the table of operations: all *.def files of this folder, one line 
         absent SERVICE/NAME [field NUMBER] COMMAND [(WORD, ...)]
         Methods of DAOS that servers refuse, with dmg's COMMAND, for this reason. Commands may share a method: a row with a field is for
         requests that contain the field, one without a field for all others. The words in brackets are the commands below COMMAND.
+        A method with a row "method" may have rows with a field: its function refuses such requests by mgmt_refuse_absent().
         unsupported COMMAND [-LETTER, --OPTION]
         A command or an option of dmg that has no method of its own, and that `fathom` does not have for this reason. `instead` may be left out.
 
@@ -501,7 +502,7 @@ class Table:
                 raise DefError(f"{reason.where}: the reason needs a line \"why\" and a line \"instead\"")
         present = {method.path for method in self.methods}
         for absent in self.absent:
-            if absent.path in present:
+            if absent.path in present and not absent.field:
                 raise DefError(f"{absent.reason.where}: {absent.path} is not absent: it has a row \"method\"")
         for group in self.groups:
             for command in group.commands:

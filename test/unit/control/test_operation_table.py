@@ -81,8 +81,12 @@ class Absent(Table):
 
     def test_rows_with_a_field_come_first(self):
         rows = self.made(self.REASON + "absent a.Svc/One do all\nabsent a.Svc/One field 4 do some\n", "mgmt", "absent.gen.inc")
-        self.assertEqual(rows.splitlines(), ['{ "/a.Svc/One", 4, "do some", "there are \\"none\\"", "do without" },',
-                                             '{ "/a.Svc/One", 0, "do all", "there are \\"none\\"", "do without" },'])
+        self.assertEqual(rows.splitlines(), ['{ "/a.Svc/One", 4, false, "do some", "there are \\"none\\"", "do without" },',
+                                             '{ "/a.Svc/One", 0, false, "do all", "there are \\"none\\"", "do without" },'])
+
+    def test_a_method_may_refuse_requests_with_a_field(self):
+        rows = self.made(Methods.QUERY + self.REASON + "absent mgmt.MgmtSvc/SystemQuery field 2 do some\n", "mgmt", "absent.gen.inc")
+        self.assertIn('{ "/mgmt.MgmtSvc/SystemQuery", 2, true, "do some",', rows)
 
     def test_errors_name_their_line(self):
         self.assert_refused("absent a.Svc/One do all\n", 1, '"absent" belongs below a row "reason"')

@@ -49,7 +49,7 @@ static int run_led(struct control_run *run, enum led_action action)
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
 
-	if (fathom_control_device_led(run->control, run->argv[0], action, &answers, &why))
+	if (fathom_control_device_led(run->control, run->argv[0], action, (uint32_t)run->values.minutes, &answers, &why))
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_led(answers, stdout);
@@ -58,7 +58,9 @@ static int run_led(struct control_run *run, enum led_action action)
 
 int run_led_identify(struct control_run *run)
 {
-	return run_led(run, LED_ON);
+	if (run->values.reset && run->values.minutes)
+		return control_bad(run, "--minutes is for a lamp that is switched on");
+	return run_led(run, run->values.reset ? LED_OFF : LED_ON);
 }
 
 int run_led_check(struct control_run *run)

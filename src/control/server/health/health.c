@@ -284,6 +284,7 @@ int health_open(struct server *server, struct fathom_fault *why)
 	health->is_first = true;
 	TAILQ_INIT(&health->devices);
 	TAILQ_INIT(&health->callers);
+	TAILQ_INIT(&health->lamps);
 	must(text_parse_duration(server->config->health_interval, &health->interval_ns) == 0); /* checked before */
 	server->health = health;
 	return 0;
@@ -300,6 +301,7 @@ void health_leave(struct server *server)
 
 	health->is_leaving = true;
 	deadline_clear(&server->deadlines, &health->due);
+	lamps_free(health);
 	reply_callers(health);
 }
 
@@ -315,6 +317,7 @@ void health_close(struct server *server)
 	TAILQ_FOREACH_SAFE (device, &health->devices, link, next)
 		remove_device(health, device);
 	must(health->count == 0);
+	must(TAILQ_EMPTY(&health->lamps));
 	server->health = NULL;
 	free(health);
 }

@@ -6,7 +6,8 @@
  *	found.c		what a scan on a worker thread finds
  *	judge.c		compares readings, and raises events
  *	answer.c	HostHealth
- *	manage.c	FirmwareUpdate, DeviceLed
+ *	manage.c	FirmwareUpdate
+ *	lamps.c		DeviceLed, and DAOS's SmdManage, which does the same
  */
 #ifndef CONTROL_SERVER_HEALTH_INTERNAL_H
 #define CONTROL_SERVER_HEALTH_INTERNAL_H
@@ -57,6 +58,15 @@ struct server_health {
 	uint64_t interval_ns;
 	uint64_t began, ended; /* ticks, of the last round */
 	struct deadline due;
+	TAILQ_HEAD(, lamp) lamps;
+};
+
+/* A lamp that the server will switch off. */
+struct lamp {
+	TAILQ_ENTRY(lamp) link;
+	struct server *server;
+	struct deadline due;
+	char path[STORAGE_NAME_BYTES_MAX + 8]; /* of its device */
 };
 
 /* On a worker thread: scan the host. The caller frees the result with found_devices_free(). */
@@ -70,6 +80,12 @@ void health_take_failure(struct health_device *device, const struct fathom_fault
 /* The device was not there, and has gone, or has another serial number. */
 void health_report_plugged(struct health_device *device);
 void health_report_gone(struct health_device *device);
+
+/* The present device with this path, serial number or PCI address. NULL: none. */
+const struct device_health *health_find_named(const struct server *server, const char *name);
+
+/* Lamps that are on stay on. */
+void lamps_free(struct server_health *health);
 
 /* The answer of HostHealth, in `arena`. */
 const ProtobufCMessage *health_answer(const struct server *server, struct arena *arena);

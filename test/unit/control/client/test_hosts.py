@@ -17,6 +17,7 @@ CTL, MGMT, OURS = P["ctl"], P["mgmt"], P["fathom"]
 SCAN, FORMAT, NETWORK = "/ctl.CtlSvc/StorageScan", "/ctl.CtlSvc/StorageFormat", "/ctl.CtlSvc/NetworkScan"
 QUERY = "/mgmt.MgmtSvc/SystemQuery"
 SMD, HEALTH = "/ctl.CtlSvc/SmdQuery", "/fathom.ControlSvc/HostHealth"
+FIRMWARE, LED = "/fathom.ControlSvc/FirmwareUpdate", "/fathom.ControlSvc/DeviceLed"
 GIB = 1 << 30
 
 
@@ -121,6 +122,42 @@ class Hosts(CommandTest):
             self.assertIn("no host has the device /dev/no", self.fathom(server, "storage", "query", "device-health", "/dev/no", status=1).stderr)
         with FakeServer({HEALTH: OURS.HostHealthResp()}) as server:
             self.assertIn("No devices found", self.fathom(server, "storage", "query", "device-health").stdout)
+
+    def test_firmware_is_shown_by_slot_and_an_update_says_when_it_is_active(self):
+        device, slot = OURS.HostHealthResp.Device, OURS.HostHealthResp.Slot
+        answer = OURS.HostHealthResp(devices=[
+            device(path="/dev/nvme0n1", kind="nvme", bytes=100 * GIB, model="Drive 9000", serial="S1", firmware="1.2", pci_address="0000:01:00.0", state="ok",
+                   slots=[slot(number=1, revision="1.2", active=True), slot(number=2, revision="1.3", next=True), slot(number=3)], can_update=True),
+            device(path="/dev/nvme1n1", kind="nvme", bytes=GIB, model="Drive 1", serial="S2", firmware="1.0", state="ok",
+                   slots=[slot(number=1, revision="1.0", active=True)]),
+            device(path="/dev/sda", kind="hdd", bytes=GIB, state="none")])
+        updated = OURS.FirmwareUpdateResp(path="/dev/nvme0n1", model="Drive 9000", active_when="after a restart of the host")
+        with FakeServer({HEALTH: answer, FIRMWARE: updated}) as server:
+            self.show("firmware_query", server, "firmware", "query")
+            self.assertNotIn("nvme1n1", self.fathom(server, "firmware", "query", "S1").stdout)
+            self.assertIn("No devices with firmware slots found", self.fathom(server, "firmware", "query", "/dev/sda").stdout)
+            self.assertIn("no host has the device S9", self.fathom(server, "firmware", "query", "S9", status=1).stderr)
+            self.show("firmware_update", server, "firmware", "update", "S1", "--file", "/fw/image", "--slot", "2", "--force")
+            asked = server.requests(FIRMWARE, OURS.FirmwareUpdateReq)[0]
+            self.assertEqual((asked.device, asked.file, asked.slot, asked.force), ("S1", "/fw/image", 2, True))
+            self.fathom(server, "firmware", "update", "S1", "--file", "image", status=2)            # not absolute
+            self.fathom(server, "firmware", "update", "S1", "--file", "/fw/image", "--slot", "8", status=2)
+        refused = fault(170, "storage", "/dev/nvme0n1 takes no firmware: its controller has no commands for firmware", "look at its data sheet")
+        with FakeServer({FIRMWARE: refused}) as server:
+            self.show_errors("firmware_update_refused", server, "firmware", "update", "S1", "--file", "/fw/image")
+
+    def test_lamps_are_switched_and_checked(self):
+        with FakeServer({LED: [OURS.DeviceLedResp(path="/dev/nvme0n1", serial="S1", state="on")]}) as server:
+            self.show("storage_led", server, "storage", "led", "identify", "S1", "--minutes", "5")
+            for words in (["check"], ["reset"], ["identify", "--reset"], ["identify"]):
+                self.assertIn("LED:on", self.fathom(server, "storage", "led", *words, "S1").stdout)
+            self.assertEqual([(asked.device, asked.action, asked.minutes) for asked in server.requests(LED, OURS.DeviceLedReq)],
+                             [("S1", 1, 5)] * 2 + [("S1", 0, 0), ("S1", 2, 0), ("S1", 2, 0), ("S1", 1, 0)])
+            self.fathom(server, "storage", "led", "identify", "S1", "--reset", "--minutes", "5", status=2)
+            self.fathom(server, "storage", "led", "check", status=2)
+        refused = fault(174, "storage", "the kernel has no lamp for /dev/nvme0n1", "find it by its serial number")
+        with FakeServer({LED: refused}) as server:
+            self.show_errors("storage_led_refused", server, "storage", "led", "check", "S1")
 
     def test_scan_all_shows_all_devices_and_interfaces(self):
         host = OURS.HostDevicesResp(devices=[
