@@ -66,9 +66,9 @@ def flushes_of(ledger):
 
 @unittest.skipIf(NO_LOOP, NO_LOOP)
 class Failing(ServerTest):
-    def start(self, disk):
-        """One rank, a pool, and a volume of it that HOST may use."""
-        self.rig, mgmt = self.server(size="16MiB"), self.messages.mgmt
+    def start(self, disk, **keys):
+        """One rank and a pool."""
+        self.rig, mgmt = self.server(size="16MiB", **keys), self.messages.mgmt
         self.disk = disk(self, self.rig.mount_path(0))
         self.rig.start()
         self.rig.format()
@@ -113,6 +113,27 @@ class Failing(ServerTest):
 
     def finish(self, process):
         return process.communicate(timeout=120)[0]
+
+    def test_a_disk_that_changes_what_was_written_is_named_by_a_paranoid_engine(self):
+        """The server's configuration has `paranoid_blocks`."""
+        self.start(mounted, engine_keys="  paranoid_blocks: 4096\n")
+        engine, = self.rig.engines()
+        with open(f"/proc/{engine.pid}/cmdline") as file:
+            self.assertIn("--paranoid\x004096\x00", file.read())
+        volume = self.create("a")
+        done = self.perf(volume, "--rw", "write", "--bs", "64k", "--depth", "1", "--count", "16", "--range", "1M")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        path, = glob.glob(os.path.join(self.rig.mount_path(0), "**", "volumes", "a", "data.*"), recursive=True)
+        with open(path, "r+b") as file:
+            file.seek(DAMAGED * BLOCK + 100)
+            file.write(b"changed by the disk")
+        done = self.perf(volume, "--rw", "read", "--bs", "4k", "--count", "256", "--depth", "1", "--range", "1M")
+        self.assertIn("Unrecovered Read Error", done.stderr)
+        lba = DAMAGED * BLOCK // volume.block_bytes
+        self.assertRegex(self.wait_for_event(MISMATCH), f"^device .*: 1 block was not read as written: LBA {lba}$")
+        done = run(FATHOM, "doctor", engine.pid, check=False)
+        self.assertRegex(done.stdout, "returned 1 blocks? that differ from what was written: the device below corrupts data")
+        self.assertEqual(self.perf(volume, "--rw", "read", "--bs", "4k", "--count", "256", "--depth", "1", "--range", "2M:1M").returncode, 0)
 
     @unittest.skipUnless(LOAD, "FATHOM_POWER_LOAD is not set")
     def test_a_sync_that_fails_makes_the_volume_read_only_until_a_restart(self):

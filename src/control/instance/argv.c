@@ -95,6 +95,12 @@ static bool format_log_mask(const struct instance *instance, char *word)
 	return true;
 }
 
+static bool format_paranoid(const struct instance *instance, char *word)
+{
+	snprintf(word, WORD_BYTES, "%" PRIu32, instance->options.paranoid_blocks);
+	return instance->options.paranoid_blocks > 0;
+}
+
 static const struct {
 	const char *option;
 	bool (*format)(const struct instance *instance, char *word); /* false: the option is omitted */
@@ -111,6 +117,7 @@ static const struct {
 	{ "--state", format_state },
 	{ "--log-level", format_log_mask },
 	{ "--incarnation-above", format_incarnation },
+	{ "--paranoid", format_paranoid },
 };
 
 static int add_word(char **words, size_t *count, const char *word)

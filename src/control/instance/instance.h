@@ -90,11 +90,12 @@ struct instance_options {
 	const char *provider;	    /* "nvme+tcp": the scheme of its URI */
 	const char *address;	    /* where it serves: numeric, without brackets */
 	uint16_t port;
-	const char *domain;	/* fault domain of the host */
-	const char *cpus;	/* as fathom-engine takes it; NULL: its default */
-	const char *log_mask;	/* a priority of DAOS's ("ERR"); NULL, or one with facilities: the engine's default */
-	const char *log_file;	/* its standard output and error are appended there; NULL: they are discarded */
-	const char *const *env; /* "NAME=value" */
+	const char *domain;	  /* fault domain of the host */
+	const char *cpus;	  /* as fathom-engine takes it; NULL: its default */
+	uint32_t paranoid_blocks; /* whose checksums the engine keeps for each device; 0: none */
+	const char *log_mask;	  /* a priority of DAOS's ("ERR"); NULL, or one with facilities: the engine's default */
+	const char *log_file;	  /* its standard output and error are appended there; NULL: they are discarded */
+	const char *const *env;	  /* "NAME=value" */
 	size_t env_count;
 	const char *const *env_pass; /* names of variables that it inherits */
 	size_t env_pass_count;

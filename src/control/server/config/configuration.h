@@ -56,6 +56,7 @@ struct server_storage {
 struct server_engine {
 	char *fabric_iface;
 	uint64_t fabric_iface_port;
+	uint64_t paranoid_blocks; /* at most UINT32_MAX; 0: none */
 	char *log_mask, *log_file;
 	struct config_strings env_vars, env_pass_through, arguments;
 	char *cpus, *first_core, *pinned_numa_node; /* at most one is not NULL; the last two are numbers */

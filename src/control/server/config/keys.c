@@ -336,6 +336,13 @@ static const struct config_key engine_keys[] = {
 	  AT(server_engine, pinned_numa_node),
 	  .check = check_small_number,
 	  .doc = "instead of cpus: all CPUs of the NUMA node of this number" },
+	{ .name = "paranoid_blocks",
+	  .type = CONFIG_NUMBER,
+	  AT(server_engine, paranoid_blocks),
+	  .min = 64,
+	  .max = 16777216,
+	  .doc = "it keeps checksums of this number of blocks of 4 KiB that were last written to each volume, in memory, "
+		 "and a read that returns other data fails; such as 16384; default: none" },
 	{ .name = "arguments",
 	  .type = CONFIG_STRINGS,
 	  AT(server_engine, arguments),

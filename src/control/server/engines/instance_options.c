@@ -52,6 +52,7 @@ int engine_options_fill(struct server *server, uint32_t index, struct instance_t
 		.env_pass_count = engine->env_pass_through.count,
 		.arguments = (const char *const *)engine->arguments.items,
 		.argument_count = engine->arguments.count,
+		.paranoid_blocks = (uint32_t)engine->paranoid_blocks,
 		.os = server->os,
 		.helper = server->helper,
 	};

@@ -311,7 +311,7 @@ static void read_arguments(int argc, char **argv)
 						 { "name", 1, NULL, 'n' },	{ "rpc-socket", 1, NULL, 'r' },
 						 { "log-level", 1, NULL, 'L' }, { "cpumask", 1, NULL, 'm' },
 						 { "state", 1, NULL, 'c' },	{ "incarnation-above", 1, NULL, 'I' },
-						 { NULL, 0, NULL, 0 } };
+						 { "paranoid", 1, NULL, 'P' },	{ NULL, 0, NULL, 0 } };
 	const char *provider = "";
 	uint64_t number = 0;
 	int option;

@@ -230,6 +230,7 @@ static void the_process_gets_the_configured_environment_and_arguments_only(void 
 	rig.options.arguments = more;
 	rig.options.argument_count = ARRAY_COUNT(more);
 	rig.options.log_mask = "ERR";
+	rig.options.paranoid_blocks = 16384;
 	setenv("DOUBLE_A", "2", 1);
 	setenv("DOUBLE_B", "3", 1);
 	setenv("DOUBLE_D", "4", 1);
@@ -250,6 +251,8 @@ static void the_process_gets_the_configured_environment_and_arguments_only(void 
 	assert_true(log_has("arg --uuid"));
 	assert_false(log_has("arg --config")); /* it has no option */
 	assert_false(log_has("arg --cpumask"));
+	assert_true(log_has("arg --paranoid"));
+	assert_true(log_has("arg 16384"));
 	rig_stop();
 	rig_end();
 }
