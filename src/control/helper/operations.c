@@ -354,7 +354,11 @@ static int perform_operation(struct helper_job *job)
 	case HELPER_HEALTH:
 		return helper_read_health(job);
 	case HELPER_FIRMWARE:
+#if FIRMWARE_UPDATES
 		return helper_update_firmware(job);
+#else
+		return fault_firmware_absent(&job->why);
+#endif
 	case HELPER_LED:
 		return helper_switch_led(job);
 	default:

@@ -48,6 +48,12 @@ MUST_CHECK int helper_update_firmware(struct helper_job *job);
 /* Switch or read the lamp at the device's slot. Errors (explained in `job->why`): led_absent; of the file in sysfs. */
 MUST_CHECK int helper_switch_led(struct helper_job *job);
 
+/*
+ * Open the NVMe device for admin commands. After this the child keeps no other right than commands to that device. Errors
+ * (explained in `job->why`). The caller closes it.
+ */
+MUST_CHECK int helper_open_for_commands(struct helper_job *job);
+
 /* Read what an NVMe device says of itself. Errors (explained in `job->why`). */
 MUST_CHECK int helper_read_health(struct helper_job *job);
 

@@ -68,7 +68,9 @@ void call_firmware_update(struct grpc_call *call, const ProtobufCMessage *messag
 
 	if (!server_is_addressed(server, call, asked->sys))
 		return;
-	if (text_copy(request.target, sizeof(request.target), asked->file) != 0)
+	if (!FIRMWARE_UPDATES)
+		why.error = fault_firmware_absent(&why);
+	else if (text_copy(request.target, sizeof(request.target), asked->file) != 0)
 		why.error = fault_firmware_file_bad(&why, asked->file, strerror(ENAMETOOLONG));
 	else if (!found)
 		why.error = fault_no_such_device(&why, asked->device);
