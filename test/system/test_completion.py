@@ -77,6 +77,10 @@ class Completion(unittest.TestCase):
 
     def test_nested_commands_offer_their_own_words_and_options(self):
         self.assertEqual(offers("fathom", "storage", "query", ""), ["usage", "list-devices", "device-health"])
+        self.assertEqual(offers("fathom", "storage", "led", ""), ["identify", "check", "reset"])
+        self.assertIn("--minutes", offers("fathom", "storage", "led", "identify", "--"))
+        self.assertEqual(offers("fathom", "firmware", ""), ["query", "update"])
+        self.assertIn("--slot", offers("fathom", "firmware", "update", "--"))
         self.assertEqual(offers("fathom", "storage", "-l", "node1", "query", "u"), ["usage"])
         self.assertEqual(offers("fathom", "trace", "s"), ["show", "stuck", "summary", "slowest", "stages"])
         self.assertIn("--rotate", offers("fathom", "trace", "record", "--"))
