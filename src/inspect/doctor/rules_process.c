@@ -108,9 +108,9 @@ static void judge_end(const json_t *evidence, struct findings *list)
 			      doc_number(evidence, "trace.frozen.tid", 0),
 			      (uint64_t)doc_number(evidence, "trace.frozen.offset", 0),
 			      (uint64_t)doc_number(evidence, "trace.frozen.address", 0));
+		show_callers(evidence, it);
 	} else if (doc_is(evidence, "trace.recording") || doc_is(evidence, "trace.pid_runs")) {
 		it = find_trace_copy(list, FINDING_CERTAIN, doc_text_at(evidence, "trace.path"), name, pid);
-		show_callers(evidence, it);
 	} else if (doc_is(evidence, "trace.died") && kill) {
 		it = find_killed_out_of_memory(list, sure, name, pid);
 		finding_shows(it, "the kernel's log: %s", doc_text_at(kill, "line"));

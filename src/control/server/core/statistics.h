@@ -28,7 +28,7 @@
 	X(health_readings, "requests to the helper for the health of a device")                                            \
 	X(health_failures, "those that failed")                                                                            \
 	X(doctor_looks, "looks of the doctor at this host, for other hosts or the status page")                            \
-	X(doctor_failures, "those that gave no report")
+	X(doctor_failures, "those that gave no report")                                                                    \
 	X(metrics_connections, "connections to telemetry_port by TLS")                                                     \
 	X(metrics_refused, "those refused: no valid certificate, or one of a role that may not read")
 
