@@ -176,6 +176,16 @@ class HealthTest(unittest.TestCase):
             self.assertLess(time.monotonic(), limit, devices)
             time.sleep(0.2)
 
+    def wait_for_finding(self, name, *words):
+        """`fathom doctor` has a finding of this name, whose text has the words."""
+        limit = time.monotonic() + SLOW_SECONDS
+        while True:
+            said = self.host.run("fathom doctor --json --server /etc/fathom/server.yml 2>/dev/null", SLOW_SECONDS)[1]
+            found = [row["says"] for row in json.loads(said)["findings"] if row["name"] == name]
+            if any(all(word in says for word in words) for says in found):
+                return
+            self.assertLess(time.monotonic(), limit, said)
+
     def wait_for_event(self, *words):
         """The line of the server's log with the words."""
         def found():
@@ -228,6 +238,7 @@ class TestHealth(HealthTest):
         self.assertEqual(figures[f'fathom_device_state{{{label},state="warning"}}'], 1)
         self.assertEqual(figures[f'fathom_device_condition{{{label},condition="read-only"}}'], 1)
         self.assertEqual(figures['fathom_health_check{code="device_warning",severity="degraded",muted="no"}'], 1)
+        self.wait_for_finding("drive_unhealthy", "/dev/nvme0n1", "its medium takes no writes any more")
         self.monitor.call("qom-set", path="/machine/peripheral/nvme0", property="smart_critical_warning", value=0)
         self.wait_for_state("ok")
         for name in ("spare-low", "unreliable", "read-only", "backup-failed"):
@@ -309,6 +320,7 @@ class TestHealth(HealthTest):
         device = self.wait_for_state("gone")
         self.assertEqual((device["instances"], device["reason"]), ([0], "the device is not in this host any more"))
         self.wait_for_event("id: [device_unplugged]", f"{device['path']} was removed: ", "; an engine here uses it")
+        self.wait_for_finding("drive_gone", device["path"], "below engine 0")
         self.fathom("network", "scan")          # the server goes on
 
 
@@ -352,6 +364,7 @@ class WithStandIn(HealthTest):
         hung = self.wait_for_state("unread", serial_of("nvme1"))       # the helper has killed its child after 5 s
         self.assertIn(f"health of {path}", hung["reason"])
         self.wait_for_event("id: [device_health_unread]", f"health of {path}")
+        self.wait_for_finding("drive_unread", path)
         read = self.wait_for_state("ok")["read_ns"]
         limit = time.monotonic() + SLOW_SECONDS
         while self.wait_for_state("ok")["read_ns"] == read:             # the other is read again and again

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rules_system - what a server reports of itself: its engines, its management service and, on the management host, the
- * members, the database and the latest events of the system.
+ * rules_system - what a server reports of itself: its engines, the drives of its host, its management service and, on the
+ * management host, the members, the database and the latest events of the system.
  */
 #include <string.h>
 #include <time.h>
@@ -223,6 +223,55 @@ static void judge_instance(const json_t *evidence, const json_t *row, struct fin
 	finding_see(it, "fathom server query --verbose");
 }
 
+/* ---- drives of this host ---- */
+
+/* "engines 0 and 1" */
+static void name_engines(const json_t *engines, char *to, size_t bytes)
+{
+	size_t i, used = (size_t)snprintf(to, bytes, json_array_size(engines) == 1 ? "engine" : "engines");
+
+	for (i = 0; i < json_array_size(engines) && used < bytes; i++)
+		used += (size_t)snprintf(to + used, bytes - used, "%s%" JSON_INTEGER_FORMAT, i > 0 ? " and " : " ",
+					 json_integer_value(json_array_get(engines, i)));
+}
+
+static void show_drive(const json_t *row, struct finding *it)
+{
+	char engines[128];
+
+	finding_shows(it, "model %s, serial number %s", doc_text_at(row, "model"), doc_text_at(row, "serial"));
+	if (json_array_size(doc_at(row, "engines")) > 0) {
+		name_engines(doc_at(row, "engines"), engines, sizeof(engines));
+		finding_shows(it, "data of %s is on it", engines);
+	}
+	finding_see(it, "fathom storage query device-health");
+}
+
+static void judge_drive(const json_t *row, struct findings *list)
+{
+	const char *path = doc_text_at(row, "path");
+	char since[SHORT_TEXT_BYTES], engines[128];
+	const json_t *condition;
+	struct finding *it;
+	size_t i;
+
+	if (doc_number(row, "gone_ms", -1) >= 0) {
+		name_engines(doc_at(row, "engines"), engines, sizeof(engines));
+		show_drive(row, find_drive_gone(list, FINDING_CERTAIN, path, engines,
+						doc_duration((uint64_t)doc_number(row, "gone_ms", 0), since)));
+		return;
+	}
+	json_array_foreach ((json_t *)doc_at(row, "conditions"), i, condition) {
+		it = find_drive_unhealthy(list, FINDING_CERTAIN, path, doc_text_at(condition, "text"));
+		finding_shows(it, "seen for %s", doc_duration((uint64_t)doc_number(condition, "since_ms", 0), since));
+		show_drive(row, it);
+	}
+	if (doc_number(row, "failing_ms", -1) >= 0)
+		show_drive(row, find_drive_unread(list, FINDING_CERTAIN, path,
+						  doc_duration((uint64_t)doc_number(row, "failing_ms", 0), since),
+						  doc_text_at(row, "why")));
+}
+
 /* ---- events ---- */
 
 /* The time of an event, in seconds since 1970: "2026-11-29T14:52:13.123456+00:00". 0: another form. */
@@ -266,5 +315,7 @@ void rules_system(const json_t *evidence, struct findings *list)
 		judge_member(evidence, row, list);
 	json_array_foreach ((json_t *)doc_at(condition, "instances"), i, row)
 		judge_instance(evidence, row, list);
+	json_array_foreach ((json_t *)doc_at(condition, "devices"), i, row)
+		judge_drive(row, list);
 	judge_events(evidence, list);
 }

@@ -183,6 +183,7 @@ static json_t *condition_of(const struct server *server)
 	put_text(condition, "configuration", server->options->config_path);
 	put(condition, "instances", instances_of(server));
 	put(condition, "management", management_of(server));
+	put(condition, "devices", doctor_devices(server));
 	put(condition, "counters", counters_of(server));
 	if (database)
 		put(condition, "database", database);

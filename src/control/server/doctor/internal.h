@@ -57,4 +57,9 @@ void run_ended(struct server_doctor *doctor, json_t *report, const struct fathom
 
 const ProtobufCMessage *doctor_answer(const json_t *report, struct arena *arena);
 
+/* ---- devices.c ---- */
+
+/* The devices of this host that report a problem, do not answer, or are gone from below an engine. */
+json_t *doctor_devices(const struct server *server);
+
 #endif

@@ -171,6 +171,19 @@ static void the_database_and_the_management_service_are_judged(void **state)
 	check_condition("\"counters\": {\"server\": {\"events_waiting\": 3, \"send_failures\": 0}}", "");
 }
 
+static void drives_that_are_ill_or_gone_are_named(void **state)
+{
+	(void)state;
+	check_condition("\"devices\": [{\"path\": \"/dev/nvme0n1\", \"engines\": [0], \"conditions\": [{\"text\": "
+			"\"it is hot\", \"since_ms\": 5}]}]",
+			"drive_unhealthy");
+	check_condition("\"devices\": [{\"path\": \"/dev/nvme0n1\", \"failing_ms\": 9000, \"why\": \"no answer\"}]",
+			"drive_unread");
+	check_condition("\"devices\": [{\"path\": \"/dev/nvme0n1\", \"engines\": [0, 1], \"gone_ms\": 9000}], "
+			"\"instances\": [{\"index\": 0, \"state\": \"errored\", \"why\": \"no device\"}]",
+			"drive_gone engine_down<drive_gone");
+}
+
 static void recent_events_are_a_note(void **state)
 {
 	(void)state;
@@ -213,6 +226,7 @@ int main(void)
 		cmocka_unit_test(engines_that_do_not_serve_are_named_with_the_reason),
 		cmocka_unit_test(members_that_have_not_joined_are_named_with_the_reason),
 		cmocka_unit_test(the_database_and_the_management_service_are_judged),
+		cmocka_unit_test(drives_that_are_ill_or_gone_are_named),
 		cmocka_unit_test(recent_events_are_a_note),
 		cmocka_unit_test(folders_are_looked_at_without_open_files),
 	};
