@@ -205,6 +205,8 @@ class Screen(TopTest):
         engine.run_commands("bdev_null_delete beta\n")
         top.wait_text("It no longer exists.")
         top.press("esc", "1", "enter")
+        top.wait_text("pollers:")
+        top.press(*["down"] * 10)
         top.wait_text("I/O channels:")
 
     def test_the_screen_follows_a_change_of_the_terminals_size(self):
