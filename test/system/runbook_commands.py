@@ -48,6 +48,9 @@ ENGINE = [
     Row("pgrep fathom-engine", "pgrep -f {engine}", shows=r"{pid}"),
     Row("fathom doctor", "fathom doctor {pid}", (0, 1, 2), r"{engine} \(pid {pid}\): "),
     Row("fathom doctor --bundle /var/tmp/incident.tar", "fathom doctor --bundle {folder}/incident.tar {pid}", (0, 1, 2), r"{engine} \(pid {pid}\): "),
+    elsewhere("fathom doctor --past FILE", "../ward/test_past.py", "--past"),
+    elsewhere("fathom doctor --server /etc/fathom/server.yml", "../ward/test_servers.py", "--server"),
+    elsewhere("fathom system doctor", "test_system_doctor.py", '"doctor"'),
     Row("fathom trace freeze -S SOCKET -o /var/tmp/incident", "fathom trace freeze -S {socket} -o {folder}/good"),
     Row("cp /dev/shm/NAME_trace.pidPID /var/tmp/incident", "cp /dev/shm/{engine}_trace.pid{pid} {folder}/bad"),
     Row("fathom rpc -t 2 spdk_get_version", "fathom rpc -s {socket} -t 2 spdk_get_version", shows="Fathom"),
@@ -172,6 +175,7 @@ NOT_RUN = [
     Row("perf record -e cpu-clock -g -p PID", why="it records until it is stopped, as a user wants"),
     Row("scripts/flamegraph", why="it reads what perf recorded"),
     Row("strace -f -e trace=open,openat fathom-engine -c FILE", why="it runs until the engine is stopped"),
+    Row("make soak", why="it repeats tests for hours: the suite soak"),
     Row("make test SANITIZE=address,undefined BUILD=build-asan", why="it builds and tests all programs: the suite variants"),
     *(machine(text) for text in (
         "systemctl stop fathom-server", "systemctl start fathom-server", "systemctl status fathom-agent", "journalctl -k | grep -i oom", "journalctl -u fathom-agent",

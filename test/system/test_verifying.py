@@ -73,7 +73,7 @@ nvmf_subsystem_add_ns {NQN} EE_Base
         engine = self.engine("-m", f"[{cpus[0]}]")
         engine.serve("bdev_null_create", "Null0", 64, 512)
         words = [FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--depth", "4", "--time", "600", "--timeout", "0"]
-        for _ in range(60):
+        for _ in range(15):
             affinities = self.affinities_under_load(engine, words)
             if affinities:
                 break

@@ -98,8 +98,7 @@ class Attachments(rig.AgentTest):
         wait_for(lambda: "injected fault attach_step: hang" in agent.log(), "the step hangs")
         self.assertEqual(len(agent.attachments()), 1)                               # the agent goes on
         self.assertEqual(agent.stop(), 0)
-        agent.start(env={"FATHOM_INJECT": "attach_step=crash"})
-        self.in_background(lambda: agent.attach("p1/db"))
+        agent.start(ready=False, env={"FATHOM_INJECT": "attach_step=crash"})     # it goes on with the recorded attachment at once
         self.assertEqual(agent.process.wait(rig.SECONDS), -signal.SIGABRT)
 
     def in_background(self, call):
