@@ -12,7 +12,7 @@ import time
 import unittest
 
 import xfs
-from harness import FATHOM, NQN, EngineTest, run
+from harness import FATHOM, NQN, EngineTest, run, wait_for
 from terminal import Terminal
 
 MIB = 1 << 20
@@ -109,6 +109,7 @@ class Ddb(EngineTest):
         self.assertEqual({problem for problem, _ in self.problems(status=0)}, {"trash"})
         engine = self.engine("--storage", self.storage)
         self.assertEqual(self.state_of(engine), {"p1/a": "ONLINE", "p1/b": "ONLINE", "p2/a": "ONLINE"})
+        wait_for(lambda: engine.rpc("pool_get_pools")["storage"]["trash_objects"] == 0)
         self.assertEqual(engine.stop(), 0)
         self.assertEqual(self.problems(status=0), set())
 

@@ -189,7 +189,7 @@ class Streams(SystemTest):
             self.assert_same("a", name)
         with open(bad, "wb") as file:
             file.write(b"something else")
-        self.refused("code = 1280", "volume", "import", "p1/x", "--input", bad)
+        self.refused("code = 1295", "volume", "import", "p1/x", "--input", bad)
         self.assertEqual(json.loads(self.rig.fathom("volume", "import", "p1/x", "--input", bad, "--json", check=False).stdout)["response"], None)
 
 

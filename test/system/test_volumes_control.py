@@ -21,7 +21,7 @@ HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-1111-4111-8111-111111111111"
 MIB = 1 << 20
 WAIT_SECONDS = 60
 SEED = int(os.environ.get("FATHOM_SEED", "14"))
-WAITS, CHANGING, NO_VOLUME, UNSUPPORTED = "1256", "1257", "1253", "1261"
+WAITS, CHANGING, NO_VOLUME, UNSUPPORTED, EXISTS = "1256", "1257", "1253", "1261", "1286"
 
 
 class Volumes(ServerTest):
@@ -208,6 +208,7 @@ class Volumes(ServerTest):
         try:
             volumes = self.call("SnapshotCreate", names=["p/a@s"]).volumes
             self.assertEqual([snapshot.name for snapshot in volumes[0].snapshots], ["s"])
+            self.assertEqual(self.code_of(self.call, "SnapshotCreate", names=["p/a@s"]), EXISTS)
             self.call("SnapshotDestroy", name="p/a@s")
         except Refused as refused:
             self.assertEqual(refused.fault.get("Code"), UNSUPPORTED, refused.text)

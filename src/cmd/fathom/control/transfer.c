@@ -122,6 +122,8 @@ int transfer_bad_stream(const struct stream *stream, const struct fathom_fault *
 	stream_get_totals(stream, &totals);
 	if (reason->error != -EBADMSG && reason->error != -EPROTO && reason->error != -ENODATA)
 		return fault(why, reason->error, "%s", reason->text);
+	if (totals.stream_bytes == 0)
+		return fault_stream_unreadable(why, reason->text);
 	return fault_stream_damaged(why, totals.stream_bytes, totals.records, reason->text);
 }
 

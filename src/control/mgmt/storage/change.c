@@ -214,6 +214,12 @@ static bool is_publishing(const struct catalog_volume *volume, const char *host)
 	return volume->record.change.kind == CATALOG_PUBLISH && strcmp(volume->record.change.text, host) == 0;
 }
 
+/* The NQN that `nvme gen-hostnqn` makes if the firmware reports no UUID. Hosts that have it would share a volume. */
+static bool is_everybodys(const char *nqn)
+{
+	return strcmp(nqn, "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000000000000") == 0;
+}
+
 void mgmt_volume_publish(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Fathom__VolumePublishReq *asked = (const Fathom__VolumePublishReq *)request;
@@ -227,6 +233,8 @@ void mgmt_volume_publish(struct grpc_call *call, const ProtobufCMessage *request
 	if (!mgmt)
 		return;
 	error = catalog_check_nqn(asked->host, &why);
+	if (!error && is_everybodys(asked->host))
+		error = fault_nqn_not_unique(&why, asked->host);
 	if (!error)
 		error = storage_find_changeable(mgmt, asked->name, &volume, &why);
 	if (!error)

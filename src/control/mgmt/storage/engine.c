@@ -72,6 +72,9 @@ static void explain_refusal(const struct storage_call *call, int error, const ch
 	case ENOTEMPTY:
 		fill_fault_storage_in_use(why, call->rank, call->what, reason);
 		break;
+	case EEXIST:
+		fill_fault_storage_exists(why, call->rank, call->what, reason);
+		break;
 	case EOPNOTSUPP:
 		fill_fault_storage_unsupported(why, call->rank, call->what, reason);
 		break;

@@ -7,6 +7,7 @@
 
 #define GIB (1ull << 30)
 #define HOST "nqn.2014-08.org.nvmexpress:uuid:host-1"
+#define NO_UUID "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000000000000"
 
 #define FATHOM_ASK(method, request, stem)                                                                                  \
 	ask(fixture.admin, "/fathom.ControlSvc/" method, &(request).base, &fathom__##stem##_resp__descriptor)

@@ -197,6 +197,7 @@ static void requests_that_make_no_sense_are_refused(void **state)
 	assert_int_equal(resize_volume(UUID_1, GIB, false)->why.code, FAULT_NO_SUCH_VOLUME);
 	assert_int_equal(publish_volume("p/a", "iqn.host")->why.code, FAULT_NQN_BAD);
 	assert_int_equal(publish_volume("p/a", "nqn.a b")->why.code, FAULT_NQN_BAD);
+	assert_int_equal(publish_volume("p/a", NO_UUID)->why.code, FAULT_NQN_NOT_UNIQUE);
 	assert_int_equal(rename_volume("p/a", "q/a")->why.code, FAULT_STORAGE_NAME_BAD);
 	assert_int_equal(rename_volume("p/a", "")->why.code, FAULT_STORAGE_NAME_BAD);
 	assert_int_equal(create_snapshot("p/a")->why.code, FAULT_STORAGE_NAME_BAD);
@@ -517,8 +518,8 @@ static void a_repeated_snapshot_with_the_same_key_succeeds(void **state)
 	changes = storage->changes;
 	answer_of(create_keyed(names, 2, key));
 	assert_int_equal(storage->changes, changes);
-	assert_int_equal(create_keyed(names, 2, other)->why.code, FAULT_STORAGE_REFUSED);
-	assert_int_equal(create_keyed(names, 2, "")->why.code, FAULT_STORAGE_REFUSED);
+	assert_int_equal(create_keyed(names, 2, other)->why.code, FAULT_STORAGE_EXISTS);
+	assert_int_equal(create_keyed(names, 2, "")->why.code, FAULT_STORAGE_EXISTS);
 	assert_int_equal(create_keyed(names, 2, "key")->why.code, FAULT_STORAGE_NAME_BAD);
 	/* another volume with the name of the first one, which the engine does not have: it is refused there by its UUID */
 	snprintf(storage->volumes[0].uuid, sizeof(storage->volumes[0].uuid), "%s", key);
