@@ -133,7 +133,8 @@ static bool begin_complete_requests(struct rpc_connection *c)
 		c->in_bytes -= used;
 		json_splitter_dropped(&c->splitter, used);
 	}
-	return result == JSON_SPLIT_VALUE && c->in_bytes > 0;
+	c->has_more = result == JSON_SPLIT_VALUE && c->in_bytes > 0;
+	return c->has_more;
 }
 
 /* Receive once. True: bytes came, and there may be more. */
@@ -168,7 +169,9 @@ static bool is_finished(const struct rpc_connection *c)
 
 static void update_watched_events(struct rpc_connection *c)
 {
-	uint32_t events = (may_read(c) ? EPOLLIN : 0u) | (c->out_begin < c->out_end ? EPOLLOUT : 0u);
+	/* requests that were received already cause no event: the next turn begins them, as the socket can be written */
+	bool has_work = c->out_begin < c->out_end || (c->has_more && may_read(c));
+	uint32_t events = (may_read(c) ? EPOLLIN : 0u) | (has_work ? EPOLLOUT : 0u);
 
 	if (events != c->watched_events)
 		fd_watch_modify(c->watch, events);

@@ -62,6 +62,7 @@ struct rpc_connection {
 	uint32_t requests_open;
 	uint64_t heard_tick; /* when it connected, or last sent bytes */
 	bool eof;	     /* the client sends no more */
+	bool has_more;	     /* `in` may have a whole request, which was not begun because of a limit */
 	bool malformed;	     /* it sent bytes that are not JSON: respond and close */
 	bool stepping;	     /* connection_step() is on the stack, and will send and close */
 };
