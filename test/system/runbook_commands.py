@@ -48,9 +48,6 @@ ENGINE = [
     Row("pgrep fathom-engine", "pgrep -f {engine}", shows=r"{pid}"),
     Row("fathom doctor", "fathom doctor {pid}", (0, 1, 2), r"{engine} \(pid {pid}\): "),
     Row("fathom doctor --bundle /var/tmp/incident.tar", "fathom doctor --bundle {folder}/incident.tar {pid}", (0, 1, 2), r"{engine} \(pid {pid}\): "),
-    elsewhere("fathom doctor --past FILE", "../ward/test_past.py", "--past"),
-    elsewhere("fathom doctor --server /etc/fathom/server.yml", "../ward/test_servers.py", "--server"),
-    elsewhere("fathom system doctor", "test_system_doctor.py", '"doctor"'),
     Row("fathom trace freeze -S SOCKET -o /var/tmp/incident", "fathom trace freeze -S {socket} -o {folder}/good"),
     Row("cp /dev/shm/NAME_trace.pidPID /var/tmp/incident", "cp /dev/shm/{engine}_trace.pid{pid} {folder}/bad"),
     Row("fathom rpc -t 2 spdk_get_version", "fathom rpc -s {socket} -t 2 spdk_get_version", shows="Fathom"),
@@ -154,6 +151,9 @@ ENDED = [
 # ---- commands that are not run here ----
 
 NOT_RUN = [
+    elsewhere("fathom doctor --past FILE", "../ward/test_past.py", "--past"),
+    elsewhere("fathom doctor --server /etc/fathom/server.yml", "../ward/test_servers.py", "--server"),
+    elsewhere("fathom system doctor", "test_system_doctor.py", '"doctor"'),
     elsewhere("cat /dev/shm/rb_trace.pid6171.crash", "test_core.py", 'cat /dev/shm/rb_trace.pid6171.crash'),
     elsewhere("ls /dev/shm/NAME_trace.*.crash", "test_core.py", 'ls /dev/shm/NAME_trace.*.crash'),
     elsewhere("fathom core ./core", "test_core.py", 'fathom core ./core'),
