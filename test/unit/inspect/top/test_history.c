@@ -217,7 +217,7 @@ static void details_name_the_range(void **state)
 	add(1020, 900);
 	add(1029.9, 900);
 	top_history_details(history, "m", false, keep_line, to);
-	top_history_details(history, "nobody", false, keep_line, to);
+	top_history_details(history, "absent", false, keep_line, to);
 	assert_int_equal(fclose(to), 0);
 	assert_non_null(strstr(text, "the last 600 s, 10 s in each bar"));
 	assert_non_null(strstr(text, ".@_\n"));
