@@ -5,7 +5,10 @@ host, and the records of them. One engine, whose points are switched on and off 
 core's CPU time, which other programs of the machine disturb less.
 """
 
+import contextlib
 import sys
+
+from bench_pairs import compare
 
 GROUP = "nvmf_tcp"
 POINTS = "tcp_waited+tcp_info+tcp_path+tcp_h2c_data"
@@ -21,29 +24,20 @@ def find_mask(server_class, build):
         server.stop()
 
 
-def bench_blame(server_class, build, report, helpers, slices, seconds):
-    """`helpers`: the functions cpu_ns() and middle_half() of bench."""
-    cpu_ns, middle_half = helpers
+def bench_blame(server_class, build, report, slices, seconds):
     mask, rows = find_mask(server_class, build), []
     server = server_class(build, "traced", 601)
-    pid = server.process.pid
+
+    @contextlib.contextmanager
+    def recording(on):
+        server.rpc(f"trace_{'set' if on else 'clear'}_tpoint_mask", GROUP, mask)
+        yield
+
     try:
-        core = server.rpc("framework_get_reactors")["reactors"][0]["tid"]
         for size, direction, depth in CASES:
-            ratios, core_ratios = [], []
-            for number in range(slices):
-                iops, per_core = {}, {}
-                for switch in ("set", "clear") if number % 2 else ("clear", "set"):
-                    server.rpc(f"trace_{switch}_tpoint_mask", GROUP, mask)
-                    began = cpu_ns(pid, core)
-                    iops[switch] = server.perf(seconds, "--rw", direction, "--bs", size, "--depth", depth)["total"]["iops"]
-                    per_core[switch] = iops[switch] * seconds * 1e9 / (cpu_ns(pid, core) - began)
-                ratios.append(iops["set"] / iops["clear"])
-                core_ratios.append(per_core["set"] / per_core["clear"])
-            (mean, error), (core_mean, core_error) = middle_half(ratios), middle_half(core_ratios)
-            report.line(bench="blame", size=size, rw=direction, depth=int(depth), with_to_without=round(mean, 4), error=round(error, 4),
-                        core_with_to_without=round(core_mean, 4), core_error=round(core_error, 4))
-            rows.append([f"{size} {direction} depth {depth}", f"{mean:.4f}", f"{error:.4f}", f"{core_mean:.4f}", f"{core_error:.4f}"])
+            ratios = compare(server, slices, seconds, ("--rw", direction, "--bs", size, "--depth", depth), recording)
+            report.line(bench="blame", size=size, rw=direction, depth=int(depth), **ratios.fields("with_to_without"))
+            rows.append([f"{size} {direction} depth {depth}", *ratios.cells()])
             print(f"  {rows[-1]}", file=sys.stderr)
     finally:
         server.stop()
