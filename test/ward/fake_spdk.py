@@ -2,7 +2,7 @@
 """
 fake_spdk SOCKET MODE - answers JSON-RPC as SPDK's target does, where the real one cannot run. Its reactor is a thread of that name.
 
-MODE: "well"; "blocked": the reactor sleeps in a system call; "hung": commands pend, and no device ends an I/O; "silent": calls that go to all
+MODE: "well"; "blocked": the reactor sleeps in a system call; "fails": I/Os of its device fail; "silent": calls that go to all
 cores have no answer.
 """
 
@@ -32,20 +32,20 @@ class Target:
 
     def answer(self, method):
         self.looks += 1
-        moves = 0 if self.mode == "hung" else 100 * self.looks
+        moves = 100 * self.looks
         return {
             "spdk_get_version": {"version": "SPDK v26.09-pre git sha1 3230130e6a", "fields": {"major": 26, "minor": 9, "patch": 0, "suffix": "-pre"}},
             "framework_get_reactors": {"tick_rate": 1000000000, "pid": os.getpid(), "reactors": [{"lcore": 0, "busy": 1, "idle": 1, "lw_threads": []}]},
             "bdev_get_iostat": {"tick_rate": 1000000000, "ticks": 1, "bdevs": [
                 {"name": "Nvme0n1", "num_read_ops": 500 + moves, "read_latency_ticks": 100000 * (500 + moves), "num_write_ops": 0,
-                 "write_latency_ticks": 0, "num_unmap_ops": 0, "unmap_latency_ticks": 0}]},
+                 "write_latency_ticks": 0, "num_unmap_ops": 0, "unmap_latency_ticks": 0, "io_error": {"nvme_error": moves} if self.mode == "fails" else {}}]},
             "thread_get_stats": {"tick_rate": 1000000000, "threads": [{"name": "nvmf_tgt_poll_group_000", "id": 2, "cpumask": "1", "busy": self.looks, "idle": 9,
                                                                      "active_pollers_count": 2, "timed_pollers_count": 0, "paused_pollers_count": 0}]},
             "bdev_get_bdevs": [{"name": "Nvme0n1", "product_name": "NVMe disk", "block_size": 512, "num_blocks": 2048}],
             "nvmf_get_subsystems": [],
             "trace_get_info": {"tpoint_shm_path": "", "tpoint_group_mask": "0x0"},
             "nvmf_get_stats": {"tick_rate": 1000000000, "poll_groups": [{"name": "nvmf_tgt_poll_group_000", "admin_qpairs": 1, "io_qpairs": 1,
-                                                                       "pending_bdev_io": 4 if self.mode == "hung" else 0, "transports": [{"trtype": "TCP"}]}]},
+                                                                       "pending_bdev_io": 4, "transports": [{"trtype": "TCP"}]}]},
         }.get(method)
 
     def reply(self, request):

@@ -64,16 +64,32 @@ static int64_t progress_of(const json_t *evidence, const char *device)
 
 /* ---- I/Os under way ---- */
 
+/* Is it a group of I/Os that a device has? */
+static bool is_at_device(const json_t *evidence, const json_t *group)
+{
+	const char *stage = doc_is(evidence, "trace.spdk") ? "START" : "DISPATCHED";
+
+	return strcmp(doc_text_at(group, "object"), "bdev_io") == 0 && strcmp(doc_text_at(group, "stage"), stage) == 0;
+}
+
+/* The device that has them. The trace of an SPDK target calls the device "d" "bdev_d". */
+static const char *device_of(const json_t *evidence, const json_t *group)
+{
+	const char *owner = doc_text_at(group, "owner"), prefix[] = "bdev_";
+	bool prefixed = doc_is(evidence, "trace.spdk") && strncmp(owner, prefix, strlen(prefix)) == 0;
+
+	return owner + (prefixed ? strlen(prefix) : 0);
+}
+
 static void judge_under_way(const json_t *evidence, const json_t *group, struct findings *list)
 {
 	int64_t hung = doc_number(group, "hung", 0), count = doc_number(group, "count", 0);
-	const char *device = doc_text_at(group, "owner");
+	const char *device = device_of(evidence, group);
 	int64_t ended = progress_of(evidence, device);
 	char oldest[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
 	struct finding *it;
 
-	if (strcmp(doc_text_at(group, "object"), "bdev_io") != 0 ||
-	    strcmp(doc_text_at(group, "stage"), "DISPATCHED") != 0 || hung == 0)
+	if (!is_at_device(evidence, group) || hung == 0)
 		return;
 	doc_duration((uint64_t)doc_number(group, "stage_ms", 0), oldest);
 	if (ended > 0)
@@ -81,9 +97,9 @@ static void judge_under_way(const json_t *evidence, const json_t *group, struct 
 	else
 		it = find_device_hung(list, ended == 0 ? FINDING_CERTAIN : FINDING_LIKELY, device, (uint64_t)count, oldest);
 	finding_shows(it,
-		      "%" PRId64 " I/Os are DISPATCHED, %" PRId64
-		      " of them for more than %d ms; the oldest is %s of request %s",
-		      count, hung, HUNG_MS, doc_text_at(group, "oldest"), doc_text_at(group, "oldest_of"));
+		      "%" PRId64 " I/Os are %s, %" PRId64 " of them for more than %d ms; the oldest is %s of request %s",
+		      count, doc_text_at(group, "stage"), hung, HUNG_MS, doc_text_at(group, "oldest"),
+		      doc_text_at(group, "oldest_of"));
 	if (ended >= 0)
 		finding_shows(it, "%" PRId64 " I/Os of %s ended while the doctor looked", ended, device);
 	doc_trace_option(evidence, option, sizeof(option));

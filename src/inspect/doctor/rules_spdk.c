@@ -4,8 +4,8 @@
  * requests under way.
  *
  * Its reactors poll all the time. So one that used no CPU time, and does not wait for events (interrupt mode), is blocked;
- * and a light thread whose time did not advance is on a reactor that hangs. Commands that pend at devices of which none
- * ended an I/O in a second hang there.
+ * and a light thread whose time did not advance is on a reactor that hangs. If its trace records I/Os of devices
+ * (`-e bdev`), rules_devices.c judges those under way.
  */
 #include <string.h>
 
@@ -69,52 +69,62 @@ static void judge_light_threads(const json_t *evidence, struct findings *list)
 	}
 }
 
-static int64_t ios_of(const json_t *row)
+/* How many I/Os of a device ended with this status, in the first look. */
+static int64_t errors_before(const json_t *evidence, const char *device, const char *status)
 {
-	return doc_number(row, "num_read_ops", 0) + doc_number(row, "num_write_ops", 0) +
-	       doc_number(row, "num_unmap_ops", 0);
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach ((json_t *)doc_at(evidence, "answers.iostat_before.bdevs"), i, row) {
+		if (strcmp(doc_text_at(row, "name"), device) == 0)
+			return json_integer_value(json_object_get(doc_at(row, "io_error"), status));
+	}
+	return INT64_MAX; /* it is new: nothing to compare with */
 }
 
-/* Commands that pend at devices. */
-static int64_t pending_of(const json_t *evidence)
+/* I/Os that failed while the doctor looked: a target of SPDK publishes no events of errors. */
+static void judge_errors(const json_t *evidence, const json_t *row, struct findings *list)
 {
+	const char *device = doc_text_at(row, "name"), *status, *most_status = "";
+	int64_t failed, total = 0, most = 0;
+	struct finding *it;
+	json_t *count;
+
+	json_object_foreach ((json_t *)doc_at(row, "io_error"), status, count) {
+		failed = json_integer_value(count) - errors_before(evidence, device, status);
+		total += failed > 0 ? failed : 0;
+		if (failed > most) {
+			most = failed;
+			most_status = status;
+		}
+	}
+	if (total == 0)
+		return;
+	it = find_device_fails(list, FINDING_CERTAIN, device, (uint64_t)total, most_status);
+	finding_shows(it, "io_error of bdev_get_iostat counted %" PRId64 " more after %d ms", total, DOCTOR_LOOK_MS);
+	finding_see(it, "fathom rpc bdev_get_iostat --names %s", device);
+}
+
+/* Devices whose I/O the trace does not record may hang unseen: the socket counts only I/Os that ended. */
+static void judge_unseen(const json_t *evidence, struct findings *list)
+{
+	int64_t queues = 0;
 	const json_t *group;
-	int64_t count = 0;
+	struct finding *it;
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "answers.poll_groups.poll_groups"), i, group)
-		count += doc_number(group, "pending_bdev_io", 0);
-	return count;
-}
-
-static void judge_pending(const json_t *evidence, struct findings *list)
-{
-	const json_t *now = doc_at(evidence, "answers.iostat.bdevs"), *row, *before;
-	int64_t pending = pending_of(evidence);
-	const char *device = NULL;
-	struct finding *it;
-	size_t i, j;
-
-	json_array_foreach ((json_t *)now, i, row) {
-		json_array_foreach ((json_t *)doc_at(evidence, "answers.iostat_before.bdevs"), j, before) {
-			if (strcmp(doc_text_at(before, "name"), doc_text_at(row, "name")) == 0 &&
-			    ios_of(row) != ios_of(before))
-				return;
-		}
-		device = device ? "of several (one of them)" : doc_text_at(row, "name");
-	}
-	if (pending == 0 || !device || findings_have(list, FINDING_DEVICE_HUNG))
+		queues += doc_number(group, "current_io_qpairs", 0);
+	if (queues == 0 || doc_is(evidence, "trace.records_bdev"))
 		return;
-	it = find_device_hung(list, FINDING_LIKELY, device, (uint64_t)pending, "more than a second");
-	finding_shows(it, "pending_bdev_io of nvmf_get_stats is %" PRId64 ", and no I/O of any device ended in %d ms",
-		      pending, DOCTOR_LOOK_MS);
-	finding_see(it, "fathom rpc nvmf_get_stats");
-	finding_see(it, "fathom rpc bdev_get_iostat");
+	it = find_trace_incomplete(list, FINDING_CERTAIN,
+				   "the target does not record I/Os of devices, so one that hangs is not seen");
+	finding_see(it, "fathom rpc trace_enable_tpoint_group bdev");
 }
 
 void rules_spdk(const json_t *evidence, struct findings *list)
 {
-	const json_t *thread;
+	const json_t *thread, *row;
 	size_t i;
 
 	if (!doc_is_running(evidence) || !doc_is_spdk(evidence) || findings_have(list, FINDING_PROCESS_STOPPED) ||
@@ -123,5 +133,7 @@ void rules_spdk(const json_t *evidence, struct findings *list)
 	json_array_foreach ((json_t *)doc_at(evidence, "process.threads"), i, thread)
 		judge_reactor(evidence, thread, list);
 	judge_light_threads(evidence, list);
-	judge_pending(evidence, list);
+	json_array_foreach ((json_t *)doc_at(evidence, "answers.iostat.bdevs"), i, row)
+		judge_errors(evidence, row, list);
+	judge_unseen(evidence, list);
 }

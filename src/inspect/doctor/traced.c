@@ -295,12 +295,15 @@ static void put_clocks(struct doctor_out *out, const struct reader *reader)
 
 static void put_masks(struct doctor_out *out, const struct reader *reader)
 {
+	const struct reader_point *io = reader_point_by_name(reader, "BDEV_IO_START"); /* as SPDK calls it */
 	uint32_t off = 0;
 
 	for (uint32_t i = 0; i < reader_info(reader)->point_count; i++)
 		off += !reader_point_enabled(reader, reader_point_at(reader, i));
 	doctor_put(out, "points", json_integer(reader_info(reader)->point_count));
 	doctor_put(out, "points_off", json_integer(off));
+	if (reader_info(reader)->spdk)
+		doctor_put(out, "records_bdev", json_boolean(io && reader_point_enabled(reader, io)));
 }
 
 /* What changes while one looks: twice, with a while between. */

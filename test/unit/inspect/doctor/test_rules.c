@@ -170,6 +170,13 @@ static void a_rate_that_drops_is_a_note(void **state)
 
 /* ---- SPDK's targets ---- */
 
+#define SPDK_ERRORS(before)                                                                                                \
+	SPDK ", \"iostat_before\": {\"bdevs\": " before                                                                    \
+	     "}, \"iostat\": {\"bdevs\": [{\"name\": \"d\", \"io_error\": {\"failed\": 3, \"aborted\": 1}}]}}"
+#define SPDK_QUEUES ", \"poll_groups\": {\"poll_groups\": [{\"current_io_qpairs\": 2, \"pending_bdev_io\": 5}]}"
+#define SPDK_HUNG                                                                                                          \
+	"\"under_way\": [{\"object\": \"bdev_io\", \"stage\": \"START\", \"owner\": \"bdev_d\", \"hung\": 2, \"count\": "  \
+	"2, \"stage_ms\": 9000}]"
 #define SPDK "\"answers\": {\"version\": {\"version\": \"SPDK v26.09\"}"
 
 static void a_target_of_spdk_is_judged_by_what_it_offers(void **state)
@@ -187,9 +194,17 @@ static void a_target_of_spdk_is_judged_by_what_it_offers(void **state)
 		   ", \"threads_before\": {\"threads\": [{\"id\": 1, \"busy\": 5, \"idle\": 5}]}, "
 		   "\"threads\": {\"threads\": [{\"id\": 1, \"busy\": 5, \"idle\": 5}]}}}",
 		   "reactor_silent");
-	check_only("{\"process\": {\"pid\": 7}, " SPDK
-		   ", \"iostat_before\": {\"bdevs\": [{\"name\": \"d\"}]}, \"iostat\": {\"bdevs\": "
-		   "[{\"name\": \"d\"}]}, \"poll_groups\": {\"poll_groups\": [{\"pending_bdev_io\": 3}]}}}",
+	check_only("{\"process\": {\"pid\": 7}, " SPDK_ERRORS(
+			   "[{\"name\": \"d\", \"io_error\": {\"failed\": 3, \"aborted\": 1}}]") "}",
+		   "");
+	check_only("{\"process\": {\"pid\": 7}, " SPDK_ERRORS(
+			   "[{\"name\": \"d\", \"io_error\": {\"failed\": 2, \"aborted\": 1}}]") "}",
+		   "device_fails");
+	check_only("{\"process\": {\"pid\": 7}, " SPDK_ERRORS("[]") "}", ""); /* the device is new */
+	check_only("{\"process\": {\"pid\": 7}, \"trace\": {\"spdk\": true, \"state\": \"alive\"}, " SPDK SPDK_QUEUES "}}",
+		   "trace_incomplete");
+	check_only("{\"process\": {\"pid\": 7}, \"trace\": {\"spdk\": true, \"state\": \"alive\", \"records_bdev\": "
+		   "true, " SPDK_HUNG "}, " SPDK SPDK_QUEUES "}}",
 		   "device_hung");
 }
 
