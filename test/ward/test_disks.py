@@ -31,7 +31,8 @@ class Devices(Ward):
         self.inject(engine, "pending", num=0)
         self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 4)
         self.wait_under_way(engine, "DISPATCHED", count=4)
-        self.check(engine.pid)
+        first = self.check(engine.pid)["findings"][0]
+        self.assertTrue(any("BDEV_IO_DISPATCH" in line for line in first["evidence"]), first)     # the last records of a request that hangs
 
     @illness("a device loses the completion of one command", "command_lost")
     def test_a_lost_completion(self):

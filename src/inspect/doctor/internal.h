@@ -88,6 +88,8 @@ void traced_executed_add(struct traced_executed *executed, const struct reader_e
 json_t *traced_executed_end(struct traced_executed *executed, struct reader *reader);
 /* traced_events.c: { POINT: { "count", "last": [ { "ago_ms", "owner", "args" } ] } } of the points that rules read. */
 json_t *traced_events(struct doctor_out *out, struct reader *reader);
+/* traced_chains.c: put the last records of the requests that hang into their groups: "records", the latest last. */
+void traced_chains(struct doctor_out *out, struct reader *reader, json_t *under_way);
 /* traced_requests.c: groups of requests under way; ended lives that were kept. */
 json_t *traced_under_way(const struct reader *reader);
 json_t *traced_kept(const struct reader *reader);
@@ -108,6 +110,8 @@ void rules_process(const json_t *evidence, struct findings *list);
 struct finding *rules_core_end(const json_t *evidence, struct findings *list);
 void rules_core(const json_t *evidence, struct findings *list);
 void rules_spdk(const json_t *evidence, struct findings *list);
+/* rules_requests.c: the last records of a group's oldest request and its I/Os, as evidence. */
+void doc_show_records(const json_t *group, struct finding *it);
 void rules_past(const json_t *evidence, struct findings *list);
 void rules_threads(const json_t *evidence, struct findings *list);
 void rules_locks(const json_t *evidence, struct findings *list);

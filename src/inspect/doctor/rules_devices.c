@@ -102,6 +102,7 @@ static void judge_under_way(const json_t *evidence, const json_t *group, struct 
 		      doc_text_at(group, "oldest_of"));
 	if (ended >= 0)
 		finding_shows(it, "%" PRId64 " I/Os of %s ended while the doctor looked", ended, device);
+	doc_show_records(group, it);
 	doc_trace_option(evidence, option, sizeof(option));
 	finding_see(it, "fathom trace stuck%s", option);
 	finding_see(it, "fathom trace io %s%s",

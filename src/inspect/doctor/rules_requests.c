@@ -13,6 +13,17 @@ static bool is_of_host(const char *stage)
 	return strcmp(stage, "SENDING") == 0 || strcmp(stage, "TRANSFER_IN") == 0 || strcmp(stage, "PARKED") == 0;
 }
 
+void doc_show_records(const json_t *group, struct finding *it)
+{
+	const json_t *records = doc_at(group, "records"), *line;
+	size_t i;
+
+	if (json_array_size(records))
+		finding_shows(it, "its last records, from `fathom trace io`:");
+	json_array_foreach ((json_t *)records, i, line)
+		finding_shows(it, "  %s", json_string_value(line));
+}
+
 /*
  * Requests that are being executed for long, and that no device has: the engine lost them. One that was answered and is not
  * sent, either.
@@ -37,6 +48,7 @@ static void judge_leaked(const json_t *evidence, struct findings *list)
 			      "the oldest is %s of [%s]; of %" PRId64 " commands in this stage %" PRIu64
 			      " have no I/O under way",
 			      oldest, doc_text_at(group, "owner"), doc_number(group, "count", 0), count);
+		doc_show_records(group, it);
 		doc_trace_option(evidence, option, sizeof(option));
 		finding_see(it, "fathom trace stuck%s", option);
 		finding_see(it, "fathom trace io %s%s", oldest, option);
@@ -64,6 +76,9 @@ static void judge_waiting(const json_t *evidence, struct findings *list)
 	doc_duration((uint64_t)doc_number(oldest, "stage_ms", 0), text);
 	it = find_requests_waiting(list, FINDING_CERTAIN, doc_text_at(oldest, "stage"), hung, text);
 	finding_shows(it, "the oldest is %s of [%s]", doc_text_at(oldest, "oldest"), doc_text_at(oldest, "owner"));
+	if (!findings_have(list, FINDING_DEVICE_HUNG) && !findings_have(list, FINDING_COMMAND_LOST) &&
+	    !findings_have(list, FINDING_REQUEST_LEAKED))
+		doc_show_records(oldest, it); /* else the cause shows them */
 	doc_trace_option(evidence, option, sizeof(option));
 	finding_see(it, "fathom trace stuck%s", option);
 	finding_see(it, "fathom trace io %s%s", doc_text_at(oldest, "oldest"), option);

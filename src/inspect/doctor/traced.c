@@ -333,6 +333,7 @@ static void look_twice(struct doctor_out *out, struct reader *reader)
 	doctor_put(out, "ended_ios", traced_ended_ios(out, reader, under_way));
 	if (alive)
 		doctor_put(out, "interval_ms", json_integer((json_int_t)(doctor_elapsed_ms(out) - since_ms)));
+	traced_chains(out, reader, under_way);
 	doctor_put(out, "under_way", under_way);
 	doctor_put(out, "silent_ms", json_integer((json_int_t)(reader_silent_ns(reader) / NS_PER_MS)));
 	doctor_put(out, "stopped", json_boolean(reader_info(reader)->stopped));
