@@ -144,6 +144,8 @@ struct ring_reader {
 	uint64_t next;	      /* position to copy next */
 	struct trace_record *window;
 	uint32_t window_capacity, window_count, window_at;
+	bool catches_up; /* if all was overwritten before it was read: read the latest records instead */
+	bool has_read;	 /* there was a record */
 	struct reader_counts *counts;
 };
 

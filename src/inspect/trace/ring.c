@@ -17,7 +17,10 @@
 #include "base/clock.h"
 #include "inspect/trace/internal.h"
 
-enum { LATEST_LOOKED_AT = 64 };
+enum {
+	LATEST_LOOKED_AT = 64,
+	CATCH_UP_TRIES = 8, /* each with a smaller part of the ring: from an eighth to a thousandth */
+};
 
 static const struct trace_record *record_at(const struct ring_reader *ring, uint64_t position)
 {
@@ -91,8 +94,8 @@ static bool read_ring_records(const struct ring_reader *ring, uint64_t slot, uin
 	return true;
 }
 
-/* Fill the window. False: no more records. */
-static bool load_window(struct ring_reader *ring)
+/* Fill the window with what is left up to the head. False: no more records. */
+static bool load_rest(struct ring_reader *ring)
 {
 	ring->window_at = ring->window_count = 0;
 	while (ring->next < ring->head && ring->window_count == 0) {
@@ -135,6 +138,30 @@ static bool load_window(struct ring_reader *ring)
 			ring->window_at = ring->window_count = 0;
 	}
 	return ring->window_count > 0;
+}
+
+/*
+ * Fill the window. A writer may be so fast that it overwrites the whole ring before a part of it is copied: then continue
+ * with its latest records.
+ */
+static bool load_window(struct ring_reader *ring)
+{
+	bool is_filled = load_rest(ring);
+
+	ring->has_read |= is_filled;
+	for (uint32_t i = 0; i < CATCH_UP_TRIES && ring->catches_up && !ring->has_read && !is_filled; i++) {
+		uint64_t latest = ring->entry_count >> (3 + i), from;
+
+		if (latest < 2 * TRACE_PARTS_MAX)
+			return false;
+		ring_reader_refresh(ring);
+		from = max_u64(oldest_whole(ring, ring->head), ring->head - min_u64(latest, ring->head));
+		/* also backwards: if the writer does not run now, what was copied too early is still there */
+		ring->counts->overwritten += from - ring->next;
+		ring->next = from;
+		is_filled = ring->has_read = load_rest(ring);
+	}
+	return is_filled;
 }
 
 const struct trace_record *ring_reader_peek(struct ring_reader *ring)

@@ -2,11 +2,13 @@
 /* Reading the events of a killed or running program: all of them, in order, each complete. */
 #include <errno.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "inspect/trace/internal.h"
 #include "rig.h"
 
 static uint64_t value_of(const struct reader_event *event, uint32_t arg)
@@ -163,6 +165,50 @@ static void no_torn_event_of_a_live_writer_is_shown(void **state)
 		assert_true(check_counted(rig.path, &sum) >= sizes[i] - 2 * TRACE_PARTS_MAX);
 		rig_clean(&rig);
 	}
+}
+
+/* ---- a writer that overwrites the ring before a part of it is copied ---- */
+
+enum { FAST_ENTRIES = 256, FAST_HEAD = 10 * FAST_ENTRIES };
+
+static void the_latest_records_of_a_very_fast_writer_are_read(void **state)
+{
+	size_t bytes = sizeof(struct trace_ring) + FAST_ENTRIES * sizeof(struct trace_record);
+	int fd = memfd_create("ring", MFD_CLOEXEC);
+	struct reader_counts counts = { 0 };
+	const struct trace_record *record;
+	struct ring_reader ring;
+	struct trace_ring *there;
+	uint64_t seen = 0;
+
+	(void)state;
+	assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+	there = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(there != MAP_FAILED);
+	there->entry_count = FAST_ENTRIES;
+	ring_reader_init_external(&ring, there, fd, sizeof(*there), &counts);
+	ring.window_capacity = FAST_ENTRIES;
+	ring.window = malloc(FAST_ENTRIES * sizeof(*ring.window));
+	assert_non_null(ring.window);
+	/* the reader begins when the ring is full, and copies it when the writer has overwritten all of it nine times */
+	for (uint32_t i = 0; i < FAST_HEAD; i++)
+		there->records[i % FAST_ENTRIES].seq = i;
+	there->head = FAST_HEAD;
+	for (int catches_up = 0; catches_up < 2; catches_up++) {
+		ring.head = FAST_ENTRIES;
+		ring.next = 0;
+		ring.catches_up = catches_up;
+		while ((record = ring_reader_peek(&ring))) {
+			assert_int_equal(record->seq, FAST_HEAD - FAST_ENTRIES / 8 + seen);
+			ring_reader_take(&ring);
+			seen++;
+		}
+		assert_int_equal(seen, catches_up ? FAST_ENTRIES / 8 : 0);
+	}
+	assert_int_equal(ring.next, FAST_HEAD);
+	free(ring.window);
+	munmap(there, bytes);
+	close(fd);
 }
 
 static void copy_file(const char *from, const char *to)
@@ -482,6 +528,7 @@ int main(void)
 		cmocka_unit_test(all_events_are_read_after_sigkill),
 		cmocka_unit_test(a_full_ring_keeps_the_latest_events),
 		cmocka_unit_test(no_torn_event_of_a_live_writer_is_shown),
+		cmocka_unit_test(the_latest_records_of_a_very_fast_writer_are_read),
 		cmocka_unit_test(no_torn_event_of_a_copy_of_a_live_file_is_shown),
 		cmocka_unit_test(a_live_file_is_detected_as_live_but_not_its_copy),
 		cmocka_unit_test(equal_ticks_keep_their_order_across_both_rings),
