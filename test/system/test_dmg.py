@@ -206,7 +206,7 @@ class Pools(DmgTest):
         self.assertNotIn("joe@", self.dmg(self.rig, "pool", "delete-acl", "p1", "-p", "u:joe@").stdout)
         self.assertEqual(self.answer("pool", "delete-acl", "p1", "-p", "g:wheel@")["ACL"]["entries"], self.ENTRIES)
         out = os.path.join(self.directory, "out")
-        self.dmg(self.rig, "pool", "get-acl", "p1", "-O", out)
+        self.dmg(self.rig, "pool", "get-acl", "p1", "--outfile", out)
         with open(out) as file:
             self.assertEqual(file.read().splitlines()[-3:], self.ENTRIES)
         self.refused("has no entry for u:joe@", "pool", "delete-acl", "p1", "-p", "u:joe@")
