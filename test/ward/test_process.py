@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import sys
+import tarfile
 import unittest
 
 from ward import FATHOM, Ward, diagnose, allow_cores, illness, run, wait_for
@@ -157,7 +158,11 @@ class Process(Ward):
 
     @illness("a store to an unmapped address", "process_crashed")
     def test_a_crash(self):
-        self.check(self.crash("store").trace_path)
+        engine, path = self.crash("store"), os.path.join(self.directory, "bundle.tar")
+        self.check(engine.trace_path)
+        run(FATHOM, "doctor", "--bundle", path, engine.trace_path, check=False)
+        with tarfile.open(path) as archive:     # also the report that the engine wrote
+            self.assertIn(b"crash_store", archive.extractfile("crash.txt").read())
 
     @illness("a crash in the completion of an I/O", "process_crashed")
     def test_a_crash_in_a_completion(self):

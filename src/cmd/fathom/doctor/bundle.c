@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bundle - the evidence, the report and the trace file as one archive, in the format of tar (POSIX ustar):
+ * bundle - the evidence, the report, the trace file and the report of a crash as one archive, in the format of tar (POSIX
+ * ustar):
  *
- *   evidence.json  report.json  report.txt  trace
+ *   evidence.json  report.json  report.txt  trace  crash.txt
  *
  * The evidence stands first, so that an archive is recognised by its first bytes. A file has its final name only when it is
  * complete.
@@ -112,15 +113,16 @@ static int copy_file(int to, int from, uint64_t bytes)
 	return rc ? rc : write_padding(to, bytes);
 }
 
-static int write_trace(int fd, const char *path)
+/* A file, if it exists. */
+static int write_file(int fd, const char *name, const char *path)
 {
-	int from = path[0] ? open(path, O_RDONLY | O_CLOEXEC) : -1, rc = 0;
+	int from = path && path[0] ? open(path, O_RDONLY | O_CLOEXEC) : -1, rc = 0;
 	struct stat st;
 
 	if (from < 0)
 		return 0; /* the evidence has the reason */
 	if (fstat(from, &st) == 0 && S_ISREG(st.st_mode)) {
-		rc = write_header(fd, "trace", (uint64_t)st.st_size);
+		rc = write_header(fd, name, (uint64_t)st.st_size);
 		if (rc == 0)
 			rc = copy_file(fd, from, (uint64_t)st.st_size);
 	}
@@ -148,7 +150,7 @@ static int write_all(int fd, const struct doctor_bundle *bundle)
 {
 	static const char end[2 * BLOCK];
 	json_t *evidence = doctor_without_secrets(bundle->evidence), *whole = doctor_report_json(bundle->report);
-	json_t *report = doctor_without_secrets(whole);
+	json_t *report = doctor_without_secrets(whole), *trace = json_object_get(bundle->evidence, "trace");
 	int rc = write_json(fd, "evidence.json", evidence);
 
 	if (rc == 0)
@@ -156,7 +158,9 @@ static int write_all(int fd, const struct doctor_bundle *bundle)
 	if (rc == 0)
 		rc = write_text(fd, bundle);
 	if (rc == 0)
-		rc = write_trace(fd, bundle->trace);
+		rc = write_file(fd, "trace", bundle->trace);
+	if (rc == 0)
+		rc = write_file(fd, "crash.txt", json_string_value(json_object_get(trace, "report")));
 	json_decref(evidence);
 	json_decref(report);
 	json_decref(whole);

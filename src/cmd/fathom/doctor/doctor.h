@@ -88,8 +88,8 @@ void doctor_report_print(const struct doctor_report *report, FILE *to);
 json_t *doctor_report_json(const struct doctor_report *report);
 
 /*
- * Write the evidence without secrets, the report, and the trace file to the archive `path` (tar). Errors (explained):
- * those of the files.
+ * Write the evidence without secrets, the report, the trace file, and the report of a crash to the archive `path` (tar).
+ * Errors (explained): those of the files.
  */
 struct doctor_bundle {
 	const json_t *evidence;
