@@ -196,7 +196,7 @@ int helper_confine_to_nvme(int fd, struct fathom_fault *why)
 
 	must(fd > STDERR_FILENO);
 	if (ctx)
-		error = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 2, SCMP_A0(SCMP_CMP_EQ, (unsigned int)fd),
+		error = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 2, SCMP_A0(SCMP_CMP_EQ, (unsigned int)fd, 0),
 					 SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, NVME_IOCTL_ADMIN_CMD));
 	return load_rules(ctx, SCMP_ACT_ALLOW, with_commands, ARRAY_COUNT(with_commands), error, why);
 }

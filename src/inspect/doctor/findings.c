@@ -81,7 +81,7 @@ struct finding *finding_set(struct finding *finding, char *says, char *does)
 	return finding;
 }
 
-static void add_text(json_t *list, const char *format, va_list args)
+static PRINTF_LIKE(2, 0) void add_text(json_t *list, const char *format, va_list args)
 {
 	char *text;
 

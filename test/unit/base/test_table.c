@@ -115,8 +115,8 @@ static void columns_of_a_table_are_as_wide_as_their_longest_cell(void **state)
 	static const struct table_column two[] = { { "NAME", TABLE_LEFT, 0 }, { "IOPS", TABLE_RIGHT, 0 } };
 	static const struct table_layout plain = { TABLE_COLUMNS(two), .gap = 2 };
 	static const char *const cells[] = { "m0", "123456",
-					     "gr\xc3\xbc\xc3\x9f"
-					     "er",
+					     ("gr\xc3\xbc\xc3\x9f"
+					      "er"),
 					     "7" };
 
 	assert_prints(&plain, cells, 2, 0,

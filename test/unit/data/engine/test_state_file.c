@@ -296,8 +296,8 @@ static void a_failed_write_is_answered_and_the_next_one_saves_all(void **state)
 static void a_file_that_cannot_be_used_is_never_written(void **state)
 {
 	static const char *const texts[] = { "{", "[]",
-					     "{\"subsystems\": [{\"subsystem\": \"bdev\", \"config\": "
-					     "[{\"method\": \"no_such\"}]}]}" };
+					     ("{\"subsystems\": [{\"subsystem\": \"bdev\", \"config\": "
+					      "[{\"method\": \"no_such\"}]}]}") };
 	for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
 		char *text;
 
