@@ -279,7 +279,8 @@ static int create_events(struct reader *reader, const struct events_want *want, 
 	}
 	for (uint32_t i = 0; i < events->stream_count; i++) {
 		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
-			events->streams[i].lanes[kind].ring.catches_up = !want->follow;
+			events->streams[i].lanes[kind].ring.catches_up = reader->info.liveness == READER_ALIVE &&
+									 !want->follow;
 			if (reader->info.liveness == READER_DEAD && !reader->spdk)
 				ring_reader_skip_overwritten(&events->streams[i].lanes[kind].ring,
 							     events->seq_decides_ticks);
