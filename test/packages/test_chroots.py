@@ -167,7 +167,7 @@ END
             fathom-server config check /tmp/server.yml
             fathom-helper --check
             """)
-        self.assertIn("/tmp/server.yml is right", done.stdout)
+        self.assertIn("/tmp/server.yml is valid", done.stdout)
         self.assertRegex(done.stdout, r"users: +root \d+")
 
     def test_6_the_server_formats_storage_and_runs_an_engine(self):
@@ -190,7 +190,7 @@ END
 
     def test_7_a_removal_leaves_conffiles_and_a_purge_nothing(self):
         self.chroot.run(f"dpkg --remove {' '.join(self.ours)}")
-        self.assertEqual(sorted(os.listdir(self.chroot.root + "/etc/fathom")), ["fathom_control.yml", "helper.conf"])
+        self.assertEqual(sorted(os.listdir(self.chroot.root + "/etc/fathom")), ["fathom_agent.yml", "fathom_control.yml", "helper.conf"])
         self.chroot.run(f"dpkg --purge {' '.join(self.ours)}")
         after = self.chroot.files()
         self.assertEqual(sorted(set(after) - set(self.before)), [])
