@@ -80,10 +80,10 @@ uint32_t perf_avoid_reactors(uint32_t queues, bool quiet)
 	if (quiet)
 		return count;
 	if (count == 0)
-		fprintf(stderr,
-			"fathom perf: reactors spin on each CPU that this process may use, so the results are too low\n");
+		fprintf(stderr, "fathom perf: each CPU that this process may use has a reactor bound to it, so the results "
+				"are too low\n");
 	else if (count < queues && count < (uint32_t)CPU_COUNT(&allowed))
-		fprintf(stderr, "fathom perf: %u queues share %u CPU%s, because reactors spin on the others\n", queues,
+		fprintf(stderr, "fathom perf: %u queues share %u CPU%s, because reactors are bound to the others\n", queues,
 			count, count == 1 ? "" : "s");
 	return count;
 }
