@@ -16,7 +16,7 @@ from core_rig import HELD, CoreTest
 from harness import ENGINE, FATHOM, NQN, TOP, run
 
 SPLIT = os.path.join(TOP, "scripts", "split-debug")
-INCOMPLETE, ERROR = 1, 2
+INCOMPLETE, ERROR, COULD_NOT_LOOK = 1, 2, 3
 
 
 def core_json(core, *words, status=0):
@@ -324,10 +324,15 @@ class Core(CoreTest):
             self.assertTrue(found["program"]["truncated"])
             self.assertTrue(any("the core is truncated" in line for line in found["problems"]), found["problems"])
             self.assertGreaterEqual(len(found["threads"]), 3)
-        os.truncate(core, 100)
-        done = run(FATHOM, "core", core, check=False)
-        self.assertIn(done.returncode, (INCOMPLETE, ERROR))
-        self.assertIn("fathom core: ", done.stderr)
+        for size in (1000, 100):    # the notes are missing, too
+            os.truncate(core, size)
+            done = run(FATHOM, "core", core, check=False)
+            self.assertEqual(done.returncode, INCOMPLETE)
+            self.assertIn("crash:     it is not known how the process ended: the notes of the core are missing\n", done.stdout)
+            self.assertEqual(json.loads(run(FATHOM, "core", "--json", core, check=False).stdout)["crash"]["kind"], "unknown")
+            done = run(FATHOM, "doctor", core, check=False)
+            self.assertEqual((done.returncode, done.stdout), (COULD_NOT_LOOK, ""))
+            self.assertIn(f"fathom doctor: {core} is truncated: it has no notes and no trace, ", done.stderr)
 
     def test_other_programs_have_a_signal_and_backtraces(self):
         if not self.has_kernel_cores():

@@ -137,7 +137,8 @@ uint32_t core_backtrace(struct core *core, const struct core_thread *thread, str
 enum core_crash_kind {
 	CORE_NO_CRASH, /* the core was made of a running process */
 	CORE_SIGNAL,
-	CORE_MUST, /* a must() failed */
+	CORE_MUST,    /* a must() failed */
+	CORE_UNKNOWN, /* the core has no notes: they tell the signal */
 };
 
 struct core_crash {

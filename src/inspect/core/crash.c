@@ -284,6 +284,11 @@ void core_crash(struct core *core, struct core_crash *crash_ret)
 		crash->tid = core->threads[0].tid;
 		crash->instruction = core->threads[0].pc;
 	}
+	if (!core->has_signal && !core->thread_count) {
+		crash->kind = CORE_UNKNOWN;
+		add(crash->words, "it is not known how the process ended: the notes of the core are missing");
+		return;
+	}
 	/* gdb stops a process by these to make a core of it */
 	if (!crash->signal || crash->signal == SIGSTOP || crash->signal == SIGTRAP || crash->signal == SIGINT) {
 		add(crash->words, "no crash: the core was made of a process that ran");

@@ -46,7 +46,9 @@ static void put_program(struct doctor_out *out, const struct core_info *info)
 
 static json_t *crash_json(const struct core_crash *crash)
 {
-	static const char *const kinds[] = { [CORE_NO_CRASH] = "none", [CORE_SIGNAL] = "signal", [CORE_MUST] = "must" };
+	static const char *const kinds[] = {
+		[CORE_NO_CRASH] = "none", [CORE_SIGNAL] = "signal", [CORE_MUST] = "must", [CORE_UNKNOWN] = "unknown"
+	};
 	json_t *object = doc_object();
 
 	doc_put(object, "kind", doc_text(kinds[crash->kind]));

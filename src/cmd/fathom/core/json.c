@@ -68,7 +68,9 @@ static void put_program(const struct core_info *info)
 
 static void put_crash(const struct core_crash *crash)
 {
-	static const char *const kinds[] = { [CORE_NO_CRASH] = "none", [CORE_SIGNAL] = "signal", [CORE_MUST] = "must" };
+	static const char *const kinds[] = {
+		[CORE_NO_CRASH] = "none", [CORE_SIGNAL] = "signal", [CORE_MUST] = "must", [CORE_UNKNOWN] = "unknown"
+	};
 
 	printf("\"crash\":{\"kind\":\"%s\",", kinds[crash->kind]);
 	put_member("signal", crash->signal_name[0] ? crash->signal_name : NULL);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "cmd/fathom/command.h"
@@ -99,9 +100,25 @@ static int find_target(const struct doctor_options *options, const char *name, s
 	return rc == -ENOENT ? doctor_find(NULL, target_ret, why) : rc;
 }
 
-static bool is_unreadable_core(const json_t *evidence)
+/* A core that tells nothing gives only a note, so a report would call it healthy. False: the evidence can be judged. */
+static bool explain_useless_core(const json_t *evidence, struct fathom_fault *why)
 {
-	return json_is_string(json_object_get(json_object_get(evidence, "core"), "refused"));
+	const json_t *core = json_object_get(evidence, "core");
+	const char *refused = json_string_value(json_object_get(core, "refused"));
+	const char *kind = json_string_value(json_object_get(json_object_get(core, "crash"), "kind"));
+	const char *path = json_string_value(json_object_get(core, "path"));
+
+	if (refused) {
+		fill_fault(why, -EBADMSG, "%s", refused);
+		return true;
+	}
+	/* a trace in the core's memory may tell what the notes do not */
+	if (!kind || strcmp(kind, "unknown") != 0 || json_object_get(json_object_get(evidence, "trace"), "state"))
+		return false;
+	fill_fault(why, -ENODATA,
+		   "%.200s%s: it has no notes and no trace, so nothing is known of the process. Copy it again",
+		   path ? path : "the core", json_is_true(json_object_get(core, "truncated")) ? " is truncated" : "");
+	return true;
 }
 
 int cmd_doctor(int argc, char **argv)
@@ -131,9 +148,8 @@ int cmd_doctor(int argc, char **argv)
 	if (!target.evidence[0])
 		evidence = target.is_server ? doctor_look_host(&target, begin_ns)
 					    : doctor_look_engine(&target, options.certificates, options.past, begin_ns);
-	if (is_unreadable_core(evidence)) {
-		fprintf(stderr, "fathom doctor: %s\n",
-			json_string_value(json_object_get(json_object_get(evidence, "core"), "refused")));
+	if (explain_useless_core(evidence, &why)) {
+		fprintf(stderr, "fathom doctor: %s\n", why.text);
 		json_decref(evidence);
 		return EXIT_COULD_NOT_LOOK;
 	}

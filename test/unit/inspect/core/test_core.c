@@ -311,6 +311,21 @@ static void a_truncated_core_gives_what_is_in_front_of_the_cut(void **unused)
 	read_all(core);
 }
 
+static void without_notes_the_end_of_the_process_is_not_known(void **unused)
+{
+	struct core_crash crash;
+	struct fathom_fault why;
+	struct core *core;
+
+	(void)unused;
+	(void)make_core(&null_read, bytes_of_core);
+	assert_int_equal(open_bytes(bytes_of_core, 100, &core, &why), 0);
+	core_crash(core, &crash);
+	assert_int_equal(crash.kind, CORE_UNKNOWN);
+	assert_string_equal(crash.words, "it is not known how the process ended: the notes of the core are missing");
+	core_close(core);
+}
+
 static void a_damaged_core_is_read_or_refused(void **unused)
 {
 	static const uint64_t values[] = { 0, 1, 0x7f, UINT32_MAX, INT64_MAX, UINT64_MAX, MADE_BYTES_MAX };
@@ -382,6 +397,7 @@ int main(void)
 		cmocka_unit_test(a_compressed_core_is_unpacked),
 		cmocka_unit_test(without_the_program_frame_pointers_are_followed),
 		cmocka_unit_test(a_truncated_core_gives_what_is_in_front_of_the_cut),
+		cmocka_unit_test(without_notes_the_end_of_the_process_is_not_known),
 		cmocka_unit_test(a_damaged_core_is_read_or_refused),
 		cmocka_unit_test(other_files_are_refused_with_what_they_are),
 	};

@@ -235,6 +235,8 @@ static void a_core_tells_how_its_process_ended(void **state)
 	assert_string_equal(list->rows[0].says, "n (pid 7) was ended by SIGABRT in f() at x.c:3");
 	findings_destroy(list);
 	check_only("{\"core\": {\"path\": \"/c\", \"crash\": {\"kind\": \"none\"}}}", "core_of_running");
+	check_only("{\"core\": {\"path\": \"/c\", \"truncated\": true, \"crash\": {\"kind\": \"unknown\"}}}",
+		   "core_incomplete");
 }
 
 /* Of the looks at a device: I/Os and ticks of both, and the I/Os under way. A tick is a microsecond. */
