@@ -314,6 +314,16 @@ class Core(CoreTest):
         self.assertEqual((found["io"], found["trace"]), ([], []))
         self.assertTrue(any("bit 3 of coredump_filter" in line for line in found["problems"]), found["problems"])
 
+    def test_the_doctor_finds_the_core_of_a_dead_engine_in_its_own_folder(self):
+        if not self.has_kernel_cores():
+            self.skipTest("the kernel writes no core files here (core_pattern, or the hard limit)")
+        engine, other = self.engine(cwd=self.directory), self.engine(cwd="/")
+        core = "./" + os.path.basename(self.core_of(engine))
+        other.kill()
+        for dead, found in ((engine, True), (other, False)):
+            done = run(FATHOM, "doctor", "--json", dead.trace_path, check=False, cwd=self.directory)
+            self.assertEqual(f"fathom core {core}" in done.stdout, found, done.stdout)
+
     def test_a_truncated_core_gives_what_is_there(self):
         engine = self.engine_with_held_reads()
         core = self.core_of(engine)

@@ -42,6 +42,8 @@ struct reader;
  */
 MUST_CHECK int core_open(const char *path, const char *program, struct core **core_ret, struct fathom_fault *why);
 void core_close(struct core *core); /* NULL is fine */
+/* The process of the core at `path`, by its notes alone. 0: not known, or not a core. */
+int32_t core_pid(const char *path);
 
 /*
  * Find the files of the program and its libraries. Until then core_info() has none. The functions that need them call it

@@ -461,7 +461,8 @@ static void fill_info(struct core *core)
 		snprintf(&info->build_id[2 * i], 3, "%02x", core->program->build_id[i]);
 }
 
-int core_open(const char *path, const char *program, struct core **core_ret, struct fathom_fault *why)
+/* Map the file; read its segments and its notes. Pair: core_close(). */
+static int open_headers(const char *path, struct core **core_ret, struct fathom_fault *why)
 {
 	struct core *core = calloc(1, sizeof(*core));
 	Elf64_Ehdr elf = { 0 };
@@ -481,11 +482,35 @@ int core_open(const char *path, const char *program, struct core **core_ret, str
 	core->machine = elf.e_machine;
 	core->latest_segment = core_keep(core, sizeof(*core->latest_segment));
 	core->info.path = core_keep_text(core, path, strlen(path));
+	read_headers(core, &elf);
+	*core_ret = core;
+	return 0;
+}
+
+int32_t core_pid(const char *path)
+{
+	struct fathom_fault why;
+	struct core *core;
+	int32_t pid;
+
+	if (open_headers(path, &core, &why) != 0)
+		return 0;
+	pid = core->info.pid;
+	core_close(core);
+	return pid;
+}
+
+int core_open(const char *path, const char *program, struct core **core_ret, struct fathom_fault *why)
+{
+	struct core *core;
+	int rc = open_headers(path, &core, why);
+
+	if (rc)
+		return rc;
 	if (program) {
 		core->program_file = strdup(program);
 		must(core->program_file);
 	}
-	read_headers(core, &elf);
 	core_find_modules(core);
 	fill_info(core);
 	core_open_trace(core);

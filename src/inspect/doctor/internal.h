@@ -102,6 +102,8 @@ json_t *doc_program(int32_t pid);
 json_t *doc_libraries(int32_t pid);
 /* cgroup.c: the limits of its cgroups, and what they cost so far. */
 json_t *doc_cgroups(int32_t pid);
+/* core_file.c: `pattern` is kernel.core_pattern. False: no core of this process was found. */
+bool doc_find_core(const char *pattern, int32_t pid, char *path, size_t bytes);
 
 /* ---- rules: each reads the evidence and adds findings ---- */
 

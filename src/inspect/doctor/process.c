@@ -2,7 +2,6 @@
 /* process - what the kernel knows of the process: its state, limits, descriptors, cgroups, program and threads. */
 #include <dirent.h>
 #include <errno.h>
-#include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -137,26 +136,15 @@ static void put_core_folder(struct doctor_out *out, int32_t pid)
 	doctor_put(out, "core_folder", about);
 }
 
-/* The core of a process that is gone, where core_pattern puts one that has the process id in its name. */
+/* The core of a process that is gone. */
 static void put_core(struct doctor_out *out, int32_t pid)
 {
-	char pattern[LINE_BYTES], search[PATH_MAX];
-	char *slash;
-	glob_t found;
+	char pattern[LINE_BYTES], path[PATH_MAX];
 
-	if (doc_read("/proc/sys/kernel/core_pattern", pattern, sizeof(pattern)) != 0)
-		return;
-	slash = strrchr(pattern, '/');
-	if (strstr(pattern, "systemd-coredump"))
-		snprintf(search, sizeof(search), "/var/lib/systemd/coredump/core.*.%d.*", pid);
-	else if (pattern[0] == '/' && slash)
-		snprintf(search, sizeof(search), "%.*s/*%d*", (int)(slash - pattern), pattern, pid);
-	else
-		snprintf(search, sizeof(search), "./core*.%d", pid);
-	if (glob(search, GLOB_NOSORT, NULL, &found) == 0) {
-		doctor_put(out, "core", doc_text(found.gl_pathv[0]));
-		globfree(&found);
-	}
+	doctor_step(out, "searching for the core of process %d", pid);
+	if (doc_read("/proc/sys/kernel/core_pattern", pattern, sizeof(pattern)) == 0 &&
+	    doc_find_core(pattern, pid, path, sizeof(path)))
+		doctor_put(out, "core", doc_text(path));
 }
 
 void doctor_look_process(struct doctor_out *out, const void *ctx)

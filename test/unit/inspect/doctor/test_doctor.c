@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The order of findings, present and past; sources that hang or crash; removed secrets. */
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,6 +14,8 @@
 #include <cmocka.h>
 
 #include "inspect/doctor/findings.gen.h"
+#include "../core/make_core.h"
+#include "inspect/doctor/internal.h"
 #include "judged.h"
 
 /* ---- the past ---- */
@@ -333,6 +336,61 @@ static void this_process_can_be_looked_at(void **state)
 	json_decref(evidence);
 }
 
+/* ---- cores ---- */
+
+static void put_core(const char *path, size_t bytes)
+{
+	static const struct made_core made = { .signal = SIGSEGV };
+	static uint8_t core[MADE_BYTES_MAX];
+	FILE *file = fopen(path, "we");
+	size_t whole = make_core(&made, core);
+
+	assert_non_null(file);
+	assert_int_equal(fwrite(core, 1, bytes ? bytes : whole, file), bytes ? bytes : whole);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* With only the file `name` in the folder, "": none, is a core of `pid` found by the pattern? */
+static void check_found(const char *pattern, const char *name, int32_t pid, const char *expected)
+{
+	char path[256] = "";
+
+	if (name[0])
+		put_core(name, 0);
+	assert_int_equal(doc_find_core(pattern, pid, path, sizeof(path)), expected[0] != '\0');
+	assert_string_equal(path, expected);
+	if (name[0])
+		assert_int_equal(unlink(name), 0);
+}
+
+static void a_core_is_found_by_the_pattern_and_is_of_the_process(void **state)
+{
+	char folder[] = "/tmp/doctor-core-XXXXXX", absolute[64], pattern[64], before[PATH_MAX], path[64];
+
+	(void)state;
+	assert_non_null(getcwd(before, sizeof(before)));
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(chdir(folder), 0);
+	check_found("core", "", MADE_TID, "");
+	check_found("core", "core", MADE_TID, "./core");
+	check_found("core", "core.4711", MADE_TID, "./core.4711");
+	check_found("core", "core.4712", MADE_TID + 1, ""); /* of another process */
+	check_found("core", "core", MADE_TID + 1, "");
+	check_found("%e.%%.%p", "n.%.4711", MADE_TID, "./n.%.4711");
+	check_found("|/bin/keep %p", "core", MADE_TID, "./core");
+	snprintf(absolute, sizeof(absolute), "%s/n.4711", folder);
+	snprintf(pattern, sizeof(pattern), "%s/%%e.%%P", folder);
+	check_found(pattern, absolute, MADE_TID, absolute);
+	check_found(pattern, absolute, 471, ""); /* the same first digits */
+	snprintf(pattern, sizeof(pattern), "%s/n", folder);
+	check_found(pattern, absolute, MADE_TID, absolute); /* kernel.core_uses_pid */
+	put_core("core", 100);				    /* has no notes */
+	assert_false(doc_find_core("core", MADE_TID, path, sizeof(path)));
+	assert_int_equal(unlink("core"), 0);
+	assert_int_equal(chdir(before), 0);
+	assert_int_equal(rmdir(folder), 0);
+}
+
 /* ---- the report ---- */
 
 static void secrets_are_removed_at_every_depth(void **state)
@@ -414,6 +472,7 @@ int main(void)
 		cmocka_unit_test(a_full_list_counts_what_it_leaves_out),
 		cmocka_unit_test(a_source_that_hangs_or_crashes_costs_only_itself),
 		cmocka_unit_test(this_process_can_be_looked_at),
+		cmocka_unit_test(a_core_is_found_by_the_pattern_and_is_of_the_process),
 		cmocka_unit_test(secrets_are_removed_at_every_depth),
 		cmocka_unit_test(the_report_has_each_finding_as_text_and_json),
 	};
