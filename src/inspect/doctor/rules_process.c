@@ -19,6 +19,18 @@ static const char *signal_name(int64_t number)
 	return number > 0 && (size_t)number < ARRAY_COUNT(names) && names[number] ? names[number] : "a signal";
 }
 
+/* What the thread that crashed was doing. */
+static void show_running(const json_t *thread, struct finding *it)
+{
+	const char *name = doc_text_at(thread, "name"), *running = doc_text_at(thread, "running"),
+		   *of = doc_text_at(thread, "of");
+
+	if (running[0])
+		finding_shows(it, "thread %s ran %s%s%s", name, running, of[0] ? " of " : "", of);
+	else
+		finding_shows(it, "thread %s ran no poller and no message%s%s", name, of[0] ? " of " : "", of);
+}
+
 /* What a dead process was doing. */
 static void show_end(const json_t *evidence, struct finding *it)
 {
@@ -31,9 +43,7 @@ static void show_end(const json_t *evidence, struct finding *it)
 		finding_shows(it, "its trace file is %s", doc_text_at(evidence, "trace.path"));
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.threads"), i, group) {
 		if (doc_number(group, "tid", 0) == doc_number(evidence, "trace.frozen.tid", -1))
-			finding_shows(it, "thread %s ran %s of %s", doc_text_at(group, "name"),
-				      doc_text_at(group, "running")[0] ? doc_text_at(group, "running") : "nothing",
-				      doc_text_at(group, "of"));
+			show_running(group, it);
 	}
 	if (last)
 		finding_shows(it, "last sign of life at %s", doc_time(last, text));

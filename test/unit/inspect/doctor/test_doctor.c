@@ -151,6 +151,35 @@ static void the_past_stands_below_the_present_and_above_notes(void **state)
 
 /* ---- the end of a process ---- */
 
+/* Is `line` in the evidence of the first finding? */
+static bool is_shown(const struct findings *list, const char *line)
+{
+	const json_t *row;
+	size_t i;
+
+	assert_true(list->count > 0);
+	json_array_foreach (list->rows[0].shows, i, row) {
+		if (strcmp(json_string_value(row), line) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* What the thread that crashed ran. */
+static void check_ran(const char *thread, const char *line)
+{
+	struct findings *list;
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "{\"trace\": {\"state\": \"dead\", \"died\": true, \"frozen\": {\"why\": \"signal\", \"signal\": 11, "
+		 "\"tid\": 9}, \"threads\": [{\"tid\": 9, %s}]}}",
+		 thread);
+	list = judge(text);
+	assert_true(is_shown(list, line));
+	findings_destroy(list);
+}
+
 static void the_file_of_a_dead_process_says_how_it_ended(void **state)
 {
 	struct findings *list;
@@ -170,6 +199,9 @@ static void the_file_of_a_dead_process_says_how_it_ended(void **state)
 	assert_non_null(strstr(list->rows[0].says, "was ended by SIGSEGV in f+0x1"));
 	assert_string_equal(json_string_value(json_array_get(list->rows[0].shows, 1)), "called from g+0x2");
 	findings_destroy(list);
+	check_ran("\"name\": \"reactor_0\", \"running\": \"poll\", \"of\": \"t\"", "thread reactor_0 ran poll of t");
+	check_ran("\"name\": \"reactor_0\", \"running\": \"poll\"", "thread reactor_0 ran poll");
+	check_ran("\"name\": \"control\", \"running\": \"\", \"of\": \"\"", "thread control ran no poller and no message");
 	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true, \"pid\": 7, \"last_sign_s\": 100}, "
 		   "\"machine\": {\"kills\": [{\"pid\": 7, \"at_s\": 101}]}}",
 		   "killed_out_of_memory");
