@@ -164,6 +164,14 @@ class Process(Ward):
         with tarfile.open(path) as archive:     # also the report that the engine wrote
             self.assertIn(b"crash_store", archive.extractfile("crash.txt").read())
 
+    @illness("another process sent SIGSEGV", "process_crashed")
+    def test_a_signal_that_was_sent(self):
+        engine = self.serving()
+        engine.process.send_signal(signal.SIGSEGV)
+        engine.process.wait(60)
+        shown = "\n".join(self.check(engine.trace_path)["findings"][0]["evidence"])
+        self.assertRegex(shown, rf"(?m)^thread \d+, at offset 0x\w+ of the file, sent by process {os.getpid()}$")
+
     @illness("a crash in the completion of an I/O", "process_crashed")
     def test_a_crash_in_a_completion(self):
         first = self.check(self.crash("store", where="completion").trace_path)["findings"][0]

@@ -7,6 +7,7 @@
 #include "inspect/doctor/findings.gen.h"
 #include "inspect/doctor/internal.h"
 
+enum { SOURCE_BYTES = 64 };
 enum { KILL_S = 5 }; /* between the last sign of life and the line in the kernel's log */
 
 static const char *signal_name(int64_t number)
@@ -97,6 +98,30 @@ static void show_callers(const json_t *evidence, struct finding *it)
 	}
 }
 
+/* Where the thread was, and who raised the signal. The kernel gives an address only with these signals. */
+static void show_signal(const json_t *evidence, struct finding *it)
+{
+	int64_t code = doc_number(evidence, "trace.frozen.code", SI_KERNEL),
+		number = doc_number(evidence, "trace.frozen.signal", 0),
+		sender = doc_number(evidence, "trace.crash.sender", 0);
+	bool has_address = code > 0 && code != SI_KERNEL &&
+			   (number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL);
+	char source[SOURCE_BYTES] = "";
+
+	if (has_address)
+		snprintf(source, sizeof(source), ", address 0x%" PRIx64,
+			 (uint64_t)doc_number(evidence, "trace.frozen.address", 0));
+	else if (code <= 0 && sender > 0 && sender == doc_number(evidence, "trace.pid", 0))
+		snprintf(source, sizeof(source), ", sent by the process itself");
+	else if (code <= 0 && sender > 0)
+		snprintf(source, sizeof(source), ", sent by process %" PRId64, sender);
+	else if (code <= 0)
+		snprintf(source, sizeof(source), ", sent by a process");
+	finding_shows(it, "thread %" PRId64 ", at offset 0x%" PRIx64 " of the file%s",
+		      doc_number(evidence, "trace.frozen.tid", 0), (uint64_t)doc_number(evidence, "trace.frozen.offset", 0),
+		      source);
+}
+
 static void judge_end(const json_t *evidence, struct findings *list)
 {
 	const char *name = doc_engine_name(evidence), *why = doc_text_at(evidence, "trace.frozen.why"),
@@ -114,10 +139,7 @@ static void judge_end(const json_t *evidence, struct findings *list)
 		it = find_process_crashed(list, FINDING_CERTAIN, name, pid,
 					  signal_name(doc_number(evidence, "trace.frozen.signal", 0)),
 					  place[0] ? place : doc_text_at(evidence, "trace.frozen.place"));
-		finding_shows(it, "thread %" PRId64 ", at offset 0x%" PRIx64 " of the file, address 0x%" PRIx64,
-			      doc_number(evidence, "trace.frozen.tid", 0),
-			      (uint64_t)doc_number(evidence, "trace.frozen.offset", 0),
-			      (uint64_t)doc_number(evidence, "trace.frozen.address", 0));
+		show_signal(evidence, it);
 		show_callers(evidence, it);
 	} else if (doc_is(evidence, "trace.recording") || doc_is(evidence, "trace.pid_runs")) {
 		it = find_trace_copy(list, FINDING_CERTAIN, doc_text_at(evidence, "trace.path"), name, pid);

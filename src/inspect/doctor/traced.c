@@ -41,7 +41,8 @@ static json_t *frozen_json(const struct reader *reader, const struct reader_froz
 }
 
 /*
- * The report that the process wrote beside its file when it crashed: where, and the backtrace.
+ * The report that the process wrote beside its file when it crashed: where, the sender of the signal if a process sent it,
+ * and the backtrace.
  *
  *	SIGSEGV, code 1, address 0x40, thread 6173, in crash_store+0x0 (fathom-engine+0x53930)
  *	backtrace:
@@ -49,9 +50,10 @@ static json_t *frozen_json(const struct reader *reader, const struct reader_froz
  */
 static json_t *crash_json(const char *report)
 {
+	static const char sent[] = ", sent by process ", title[] = "\nbacktrace:\n";
 	char text[PROC_BYTES_MAX];
 	json_t *crash, *backtrace;
-	const char *at;
+	const char *at, *end;
 
 	if (doc_read(report, text, sizeof(text)) != 0)
 		return NULL;
@@ -60,8 +62,11 @@ static json_t *crash_json(const char *report)
 	at = strstr(text, ", in ");
 	if (at)
 		doc_put(crash, "function", doc_text_of(at + strlen(", in "), strcspn(at + strlen(", in "), " \n")));
-	at = strstr(text, "\nbacktrace:\n");
-	at = at ? at + strlen("\nbacktrace:\n") : NULL;
+	end = strstr(text, title);
+	at = strstr(text, sent);
+	if (at && end && at < end)
+		doc_put(crash, "sender", json_integer(strtol(at + strlen(sent), NULL, 10)));
+	at = end ? end + strlen(title) : NULL;
 	while (at && at[0] == ' ' && json_array_size(backtrace) < BACKTRACE_MAX) {
 		at += strspn(at, " ");
 		doc_add(backtrace, doc_text_of(at, strcspn(at, " \n")));

@@ -180,6 +180,32 @@ static void check_ran(const char *thread, const char *line)
 	findings_destroy(list);
 }
 
+/* The signal's code, the sender in the report, and what the doctor shows of them. */
+static void check_signal(int code, int sender, const char *shown)
+{
+	struct findings *list;
+	char text[512], line[128];
+
+	snprintf(text, sizeof(text),
+		 "{\"trace\": {\"state\": \"dead\", \"died\": true, \"pid\": 7, \"frozen\": {\"why\": \"signal\", "
+		 "\"signal\": 11, \"code\": %d, \"address\": 64, \"tid\": 9}, \"crash\": {\"sender\": %d}}}",
+		 code, sender);
+	snprintf(line, sizeof(line), "thread 9, at offset 0x0 of the file%s", shown);
+	list = judge(text);
+	assert_true(is_shown(list, line));
+	findings_destroy(list);
+}
+
+static void a_signal_has_an_address_or_a_sender(void **state)
+{
+	(void)state;
+	check_signal(SEGV_MAPERR, 0, ", address 0x40");
+	check_signal(SI_KERNEL, 0, "");
+	check_signal(SI_USER, 4242, ", sent by process 4242");
+	check_signal(SI_TKILL, 7, ", sent by the process itself");
+	check_signal(SI_USER, 0, ", sent by a process"); /* there is no report */
+}
+
 static void the_file_of_a_dead_process_says_how_it_ended(void **state)
 {
 	struct findings *list;
@@ -497,6 +523,7 @@ int main(void)
 		cmocka_unit_test(the_past_stands_below_the_present_and_above_notes),
 		cmocka_unit_test(a_request_that_no_device_has_is_lost_by_the_engine),
 		cmocka_unit_test(the_file_of_a_dead_process_says_how_it_ended),
+		cmocka_unit_test(a_signal_has_an_address_or_a_sender),
 		cmocka_unit_test(causes_stand_above_what_follows_from_them),
 		cmocka_unit_test(effects_of_effects_stand_below_the_first_cause),
 		cmocka_unit_test(no_two_kinds_explain_each_other),
