@@ -109,8 +109,9 @@ bool core_read_text(const struct core *core, uint64_t address, char *to, size_t 
 
 struct core_thread {
 	int32_t tid;
-	char name[32]; /* from the trace; "": not known. Printable */
-	int signal;    /* that the thread received; 0: none */
+	char name[32];	   /* from the trace; "": not known. Printable */
+	int signal;	   /* that the thread received; 0: none */
+	bool is_io_worker; /* of io_uring: it runs only in the kernel, so it has no stack in the core */
 	uint64_t pc, sp;
 	uint64_t registers[CORE_REGISTERS_MAX];
 };

@@ -301,6 +301,10 @@ uint32_t core_backtrace(struct core *core, const struct core_thread *thread, str
 	const struct core_frame *last;
 	uint64_t word;
 
+	if (thread->is_io_worker) {
+		*end_ret = "a worker of io_uring: it has no stack of its own";
+		return 0;
+	}
 	core_walk_frames(&walk, thread);
 	last = walk.count ? &walk.frames[walk.count - 1] : NULL;
 	*end_ret = NULL;

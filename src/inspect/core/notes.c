@@ -84,6 +84,19 @@ static void read_registers(const struct core *core, const struct note *note, str
 	thread->sp = thread->registers[core_sp_number(core)];
 }
 
+/*
+ * A worker of io_uring never returns to the program. Its registers are a copy of those of the thread that started it; the
+ * kernel clears the instruction and the stack pointer of the copy, so that debuggers can recognise it.
+ */
+static bool is_io_worker(const struct core *core, const struct note *note, const struct core_thread *thread)
+{
+	uint64_t count = core->machine == EM_X86_64 ? 20 : CORE_REGISTERS_MAX; /* up to the stack pointer */
+
+	if (core->machine != EM_X86_64 && core->machine != EM_AARCH64)
+		return false;
+	return core->thread_count > 1 && note->bytes >= PRSTATUS_REGISTERS + 8 * count && !thread->pc && !thread->sp;
+}
+
 static void read_thread(struct core *core, const struct note *note)
 {
 	struct core_thread *thread;
@@ -99,6 +112,7 @@ static void read_thread(struct core *core, const struct note *note)
 	*thread = (struct core_thread){ .tid = (int32_t)u32_at(note, PRSTATUS_PID),
 					.signal = (int)(u32_at(note, PRSTATUS_CURSIG) & 0xffff) };
 	read_registers(core, note, thread);
+	thread->is_io_worker = is_io_worker(core, note, thread);
 }
 
 /* It belongs to the thread in front of it; the first is that of the crash. */

@@ -82,7 +82,10 @@ static size_t add_notes(uint8_t *to, const struct made_core *made)
 	put(vector, 8, MADE_HEADER + sizeof(Elf64_Ehdr), 8);
 	at = add_note(to, at, NT_AUXV, "CORE", vector, sizeof(vector));
 	at = add_files(to, at);
-	return add_thread(to, at, MADE_TID + 1, 0, &(struct made_core){ .rip = MADE_CODE + 64, .rsp = MADE_STACK + 4096 });
+	/* the other registers of a worker of io_uring are copies of those of another thread */
+	return add_thread(to, at, MADE_TID + 1, 0,
+			  made->has_io_worker ? &(struct made_core){ .rax = made->rax }
+					      : &(struct made_core){ .rip = MADE_CODE + 64, .rsp = MADE_STACK + 4096 });
 }
 
 /* The first page of the program's file: two program headers and the build-id. */

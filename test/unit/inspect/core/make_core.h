@@ -3,6 +3,7 @@
 #ifndef TEST_UNIT_INSPECT_CORE_MAKE_CORE_H
 #define TEST_UNIT_INSPECT_CORE_MAKE_CORE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ struct made_core {
 	uint64_t rax, rsp, rip;
 	const uint8_t *instruction; /* at rip, if that is in the page of code */
 	size_t instruction_bytes;
+	bool has_io_worker; /* the second thread is one of io_uring */
 };
 
 #define MADE_TEXT "a text in the data"

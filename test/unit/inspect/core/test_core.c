@@ -270,6 +270,27 @@ static void without_the_program_frame_pointers_are_followed(void **unused)
 }
 
 /* Use all that a core has. */
+static void a_worker_of_io_uring_has_no_stack(void **unused)
+{
+	struct made_core made = null_read;
+	struct core_frame frames[CORE_FRAMES_MAX];
+	struct core *core;
+	const char *end;
+
+	(void)unused;
+	made.has_io_worker = true;
+	core = open_made(&made);
+	assert_false(core_thread_at(core, 0)->is_io_worker);
+	assert_true(core_thread_at(core, 1)->is_io_worker);
+	assert_int_equal(core_backtrace(core, core_thread_at(core, 1), frames, &end), 0);
+	assert_string_equal(end, "a worker of io_uring: it has no stack of its own");
+	core_close(core);
+	made = (struct made_core){ .signal = SIGSEGV, .code = SEGV_MAPERR }; /* a jump to a null pointer, without a stack */
+	core = open_made(&made);
+	assert_false(core_thread_at(core, 0)->is_io_worker);
+	core_close(core);
+}
+
 static void read_all(struct core *core)
 {
 	struct core_frame frames[CORE_FRAMES_MAX];
@@ -396,6 +417,7 @@ int main(void)
 		cmocka_unit_test(a_core_of_another_machine_keeps_all_but_registers),
 		cmocka_unit_test(a_compressed_core_is_unpacked),
 		cmocka_unit_test(without_the_program_frame_pointers_are_followed),
+		cmocka_unit_test(a_worker_of_io_uring_has_no_stack),
 		cmocka_unit_test(a_truncated_core_gives_what_is_in_front_of_the_cut),
 		cmocka_unit_test(without_notes_the_end_of_the_process_is_not_known),
 		cmocka_unit_test(a_damaged_core_is_read_or_refused),
