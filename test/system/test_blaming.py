@@ -120,6 +120,25 @@ class Blaming(EngineTest):
         self.check_page(page)
         self.check_times_and_hosts(engine)
 
+    def test_the_engine_that_has_the_device_is_found(self):
+        name = f"Own{os.getpid()}"
+        owner = self.engine("-m", "0x1")
+        owner.serve("bdev_malloc_create", "-b", name, 64, 512)
+        owner.perf("--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "100")
+        newer = self.start()
+        newer.perf("--nsid", "1", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "100")
+        lines = run(FATHOM, "blame", name).stdout.splitlines()
+        self.assertIn(f" of {name} since ", lines[0])
+        self.assertEqual(lines[1], f"read from {owner.trace_path} (select another with -s, -p or -f)")
+        self.assertEqual(json.loads(run(FATHOM, "blame", name, "--json").stdout)["file"], owner.trace_path)
+        self.assertNotIn("read from", run(FATHOM, "blame", name, "-f", owner.trace_path).stdout)
+        done = run(FATHOM, "blame", "Nobody", check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("\nfathom blame: no running engine ", done.stderr)
+        # a killed engine is not asked; its file is used only if it is the newest
+        owner.kill()
+        self.assertEqual(run(FATHOM, "blame", name, check=False).returncode, 1)
+
     def check_page(self, page):
         lines = page.splitlines()
         self.assertRegex(lines[0], r"^\d+ % of the slow time of EE_Disk1 since \d\d:\d\d:\d\d is the disk \(device EE_Disk1\): 3 reads waited "

@@ -227,6 +227,38 @@ int reader_find_newest(const char *directory, const char *name, int32_t pid, cha
 		     where);
 }
 
+static int order_newest_first(const void *left, const void *right)
+{
+	const struct reader_found *a = left, *b = right;
+
+	return is_later(&b->changed, &a->changed) - is_later(&a->changed, &b->changed);
+}
+
+uint32_t reader_find_all(const char *directory, struct reader_found *found_ret, uint32_t count_max)
+{
+	const char *where = directory ? directory : "/dev/shm";
+	DIR *dir = opendir(where);
+	struct dirent *entry;
+	uint32_t count = 0;
+	bool asks;
+
+	while (dir && count < count_max && (entry = readdir(dir))) {
+		struct reader_found *found = &found_ret[count];
+		struct stat st;
+
+		if (!is_named_file(entry->d_name, NULL, 0, &asks) ||
+		    snprintf(found->path, sizeof(found->path), "%s/%s", where, entry->d_name) >= (int)sizeof(found->path) ||
+		    check_trace_file(found->path, 0) != 0 || stat(found->path, &st) != 0)
+			continue;
+		found->changed = st.st_mtim;
+		count++;
+	}
+	if (dir)
+		closedir(dir);
+	qsort(found_ret, count, sizeof(*found_ret), order_newest_first);
+	return count;
+}
+
 bool reader_crash_report(const struct reader *reader, char *path_ret, size_t path_bytes)
 {
 	const struct reader_info *info = &reader->info;

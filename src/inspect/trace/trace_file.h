@@ -29,6 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/fault.h"
 #include "fathom/trace/format.h"
@@ -216,6 +217,19 @@ MUST_CHECK int reader_decompress(int fd, int *fd_ret, struct fathom_fault *why);
  */
 MUST_CHECK int reader_find_newest(const char *directory, const char *name, int32_t pid, char *path_ret, size_t path_bytes,
 				  struct fathom_fault *why);
+
+enum { READER_FOUND_PATH_BYTES = 512 };
+
+struct reader_found {
+	char path[READER_FOUND_PATH_BYTES];
+	struct timespec changed;
+};
+
+/*
+ * All trace files in `directory` (NULL: /dev/shm) that we can read, the newest first, at most `count_max` of them. Returns
+ * their number. Their programs may have ended.
+ */
+uint32_t reader_find_all(const char *directory, struct reader_found *found_ret, uint32_t count_max);
 
 /* Points in the order of the schema, index below info.point_count; by id; by name, ignoring case. NULL: none. */
 const struct reader_point *reader_point_at(const struct reader *reader, uint32_t index);

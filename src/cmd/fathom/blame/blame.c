@@ -10,12 +10,14 @@
 #include "cmd/fathom/blame/blame.h"
 #include "cmd/fathom/command.h"
 
-enum { EXIT_NO_REQUEST = 1 };
+enum { EXIT_NO_REQUEST = 1, FILES_TRIED_MAX = 64 };
 
 #define AT(member) .offset = offsetof(struct blame_options, member)
 
 static const struct option_row rows[] = {
-	{ .type = OPTION_HEADING, .help = "Select the file (default: the newest in /dev/shm):" },
+	{ .type = OPTION_HEADING,
+	  .help = "Select the file (default: of a running engine that has requests of VOLUME, else the newest in "
+		  "/dev/shm):" },
 	TRACE_CHOICE_ROWS(struct blame_options),
 	{ .type = OPTION_HEADING, .help = "Select requests:" },
 	{ "since", 0, OPTION_TEXT, "AGO", "requests of this last time, such as 10m, or since a time of day",
@@ -82,6 +84,9 @@ static int print_no_request(const struct blame_answer *answer)
 	for (uint32_t i = 0; i < coverage->device_count; i++)
 		fprintf(stderr, "%s%s", i ? ", " : "; it has requests of: ", coverage->devices[i]);
 	fprintf(stderr, "\n");
+	if (answer->options->choices.count == 0 && query->volume)
+		fprintf(stderr, "fathom blame: no running engine with a trace file has such requests; -f FILE selects "
+				"another file\n");
 	return EXIT_NO_REQUEST;
 }
 
@@ -143,6 +148,49 @@ static int answer_query(struct blame_options *options, struct reader *reader)
 	return status;
 }
 
+/* Is `path` the file of a program that runs, with requests that the options select? */
+static bool is_of_a_running_engine(const struct blame_options *options, const char *path)
+{
+	struct fathom_fault why = { 0 };
+	struct reader *reader;
+	struct blame *blame;
+	bool has = false;
+
+	if (reader_open(path, &reader, &why) != 0)
+		return false;
+	if (reader_info(reader)->liveness == READER_ALIVE && blame_create(reader, &options->query, &blame, &why) == 0) {
+		has = blame_coverage(blame)->found > 0;
+		blame_destroy(blame);
+	}
+	reader_close(reader);
+	return has;
+}
+
+/* Several engines may run on a host: the newest of those that know the volume is meant. */
+static bool find_engine_of_volume(const struct blame_options *options, char path[PATH_MAX])
+{
+	struct reader_found *files = calloc(FILES_TRIED_MAX, sizeof(*files));
+	uint32_t count;
+	bool found = false;
+
+	must(files);
+	count = reader_find_all(NULL, files, FILES_TRIED_MAX);
+	for (uint32_t i = 0; i < count && count > 1 && !found; i++) {
+		found = is_of_a_running_engine(options, files[i].path);
+		if (found)
+			snprintf(path, PATH_MAX, "%s", files[i].path);
+	}
+	free(files);
+	return found;
+}
+
+static int choose_file(const struct blame_options *options, char path[PATH_MAX], struct fathom_fault *why)
+{
+	if (options->choices.count == 0 && options->query.volume && find_engine_of_volume(options, path))
+		return 0;
+	return trace_choice_path(&options->choices, 0, path, why);
+}
+
 int cmd_blame(int argc, char **argv)
 {
 	struct blame_options options = { 0 };
@@ -162,7 +210,7 @@ int cmd_blame(int argc, char **argv)
 		return options_reject(&blame_table, "takes one program or file: use one of -s, -p and -f");
 	options.query.volume = argv[at];
 	choose_times(&options, ago, sizeof(ago));
-	if (trace_choice_path(&options.choices, 0, path, &why) != 0 || reader_open(path, &reader, &why) != 0)
+	if (choose_file(&options, path, &why) != 0 || reader_open(path, &reader, &why) != 0)
 		return complain(why.text);
 	if (reader_info(reader)->problem)
 		fprintf(stderr, "fathom blame: %s: %s\n", path, reader_info(reader)->problem);

@@ -106,6 +106,8 @@ void blame_print_page(const struct blame_answer *answer)
 
 	blame_sentence(answer, sentence, sizeof(sentence));
 	printf("%s\n", sentence);
+	if (answer->options->choices.count == 0) /* the reader cannot know which of several engines this is */
+		printf("read from %s (select another with -s, -p or -f)\n", reader_info(answer->reader)->path);
 	if (answer->count)
 		print_table(answer);
 	print_coverage(answer);
