@@ -139,7 +139,10 @@ void blame_cause_text(const struct blame_answer *answer, enum blame_cause cause,
 		return;
 	case BLAME_CPU:
 		hold_text(answer, names, sizeof(names));
-		snprintf(text, bytes, "our CPU%s%s%s", names[0] ? " (" : "", names, names[0] ? ")" : "");
+		if (names[0]) /* a step that takes long also is one that the scheduler interrupts */
+			snprintf(text, bytes, "our CPU: %s, or other processes had its CPU", names);
+		else
+			snprintf(text, bytes, "our CPU");
 		return;
 	case BLAME_UNKNOWN:
 	case BLAME_CAUSES:
@@ -252,6 +255,7 @@ uint32_t blame_next_steps(const struct blame_answer *answer, char lines[BLAME_NE
 		if (reader_point_by_name(answer->reader, "poller_slow")) /* SPDK's targets have none */
 			next_line(lines, &count, line);
 		next_line(lines, &count, "fathom top --tab pollers: what each reactor spends its time on");
+		next_line(lines, &count, "fathom doctor: whether other processes take the CPUs of reactors");
 		break;
 	case BLAME_UNKNOWN:
 	case BLAME_CAUSES:
