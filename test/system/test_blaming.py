@@ -156,6 +156,10 @@ class Blaming(EngineTest):
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertRegex(done.stderr, "^fathom blame: .* has no request of ")
         self.assertIn("EE_Disk1", done.stderr)
+        done = run(FATHOM, "blame", "--since", "bla", "-f", engine.trace_path, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn('--since: "bla" is not a time; use 10m (the last ten minutes) or a time of day', done.stderr)
+        self.assertNotIn("before the end", done.stderr)
         done = run(FATHOM, "blame", "--since", "1m", "--from", "1s", "-f", engine.trace_path, check=False)
         self.assertEqual(done.returncode, 2)
 

@@ -59,6 +59,14 @@ static int complain(const char *text)
 	return EXIT_USAGE;
 }
 
+/* A sign makes it a time as for --from; times of day have colons. */
+static bool is_since(const char *text)
+{
+	uint64_t ns;
+
+	return text_parse_duration(text, &ns) == 0 || text[0] == '-' || text[0] == '+' || strchr(text, ':');
+}
+
 /* --since 10m counts back from the end; a time of day is taken as it is. */
 static void choose_times(struct blame_options *options, char *ago, size_t bytes)
 {
@@ -206,6 +214,12 @@ int cmd_blame(int argc, char **argv)
 				      argv[at + 1]);
 	if (options.since_ago && options.from)
 		return options_reject(&blame_table, "use one of --since and --from");
+	if (options.since_ago && !is_since(options.since_ago))
+		return options_reject(
+			&blame_table,
+			"--since: \"%s\" is not a time; use 10m (the last ten minutes) or a time of day, such as "
+			"02:10:00",
+			options.since_ago);
 	if (options.choices.count > 1)
 		return options_reject(&blame_table, "takes one program or file: use one of -s, -p and -f");
 	options.query.volume = argv[at];
