@@ -285,6 +285,17 @@ class Screen(TopTest):
 
 
 class Lines(TopTest):
+    def test_a_sample_of_a_stopped_engine_ends_with_an_error(self):
+        engine = self.serving_engine()
+        os.kill(engine.pid, signal.SIGSTOP)
+        try:
+            for form in ("--batch", "--json"):
+                done = run(FATHOM, "top", form, "-n", 1, engine.sock, check=False)
+                self.assertEqual(done.returncode, 1, done)
+                self.assertRegex(done.stderr, r"^fathom top: .*timed out; is the engine stopped\?\n$")
+        finally:
+            os.kill(engine.pid, signal.SIGCONT)
+
     def test_operations_of_the_intervals_add_up_to_the_load(self):
         engine = self.serving_engine()
         top = self.start_child(FATHOM, "top", "--json", "-i", "100ms", engine.sock)

@@ -179,10 +179,10 @@ static bool make_sample(const struct top_options *options, struct top_link *link
 	return top_show_take(show, &reply);
 }
 
-static bool is_sample_printed(const struct top_options *options, const struct top_show *show, bool there)
+/* Does a sample count for -n? A failure does: else a target that never answers would never end the loop. */
+static bool is_sample_counted(const struct top_options *options, const struct top_show *show, bool there)
 {
-	return there ? top_show_seconds(show, options->tab) > 0 || options->totals
-		     : options->json; /* a document per interval, also after a failure */
+	return !there || top_show_seconds(show, options->tab) > 0 || options->totals;
 }
 
 static void print_sample(const struct top_options *options, const struct top_show *show)
@@ -209,11 +209,12 @@ int top_batch(const struct top_options *options, struct top_link *link)
 		if (there && !was_there)
 			fprintf(stderr, "fathom top: %s answers again\n", show.path);
 		if (!there && was_there)
-			fprintf(stderr, "fathom top: %s; retrying\n", show.lost.text);
-		if (is_sample_printed(options, &show, there)) {
+			fprintf(stderr, "fathom top: %s%s\n", show.lost.text,
+				shown + 1 < options->count ? "; retrying" : "");
+		if (is_sample_counted(options, &show, there)) {
 			if (there)
 				print_sample(options, &show);
-			else
+			else if (options->json)
 				print_sample_error(&show);
 			shown++;
 		}
