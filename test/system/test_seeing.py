@@ -65,6 +65,16 @@ class Seeing(EngineTest):
         self.assertIn("BDEV_IO_DONE", text)
         self.assertEqual(text, engine.trace("-f", engine.trace_path).stdout.replace(engine.trace_path, copied))
 
+    def test_the_threads_of_a_killed_engine_are_not_live(self):
+        engine = self.serving_engine()
+        self.assertRegex(engine.trace("threads", "-f", engine.trace_path).stdout, r"(?m)^reactor_0 +live ")
+        engine.kill()
+        text = engine.trace("threads", "-f", engine.trace_path).stdout
+        self.assertRegex(text, r"(?m)^reactor_0 +died ")
+        self.assertNotRegex(text, " live |, runs ")
+        rows = map(json.loads, engine.trace("threads", "--json", "-f", engine.trace_path).stdout.splitlines())
+        self.assertIn("died", {row.get("state") for row in rows})
+
     def test_wakes_of_a_reactor_do_not_overwrite_rare_events(self):
         engine = self.serving_engine()
 

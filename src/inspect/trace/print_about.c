@@ -328,10 +328,22 @@ void reader_print_story(struct reader_printer *printer, const struct reader_stor
 		print_story_text(printer, story, now, related, related_id);
 }
 
-void reader_print_thread(struct reader_printer *printer, const struct reader_thread *thread, uint64_t now)
+/* A thread that did not end itself keeps its state in the file, but it does not outlive its process. */
+static const char *thread_state(const struct reader_info *info, const struct reader_thread *thread)
 {
 	static const char *const states[] = { "free", "live", "ended" };
-	const char *state = (unsigned int)thread->state < ARRAY_COUNT(states) ? states[thread->state] : "?";
+
+	if (thread->state == TRACE_THREAD_LIVE && info->died)
+		return "died";
+	if (thread->state == TRACE_THREAD_LIVE && info->liveness == READER_ENDED)
+		return "ended";
+	return (unsigned int)thread->state < ARRAY_COUNT(states) ? states[thread->state] : "?";
+}
+
+void reader_print_thread(struct reader_printer *printer, const struct reader_thread *thread, uint64_t now)
+{
+	const struct reader_info *info = &printer->reader->info;
+	const char *state = thread_state(info, thread);
 	uint64_t running_ns = ns_between(printer, thread->running_since, now);
 
 	begin_line(printer);
@@ -367,7 +379,8 @@ void reader_print_thread(struct reader_printer *printer, const struct reader_thr
 	add_format(printer, "recorded %" PRIu64 " + %" PRIu64 " rare", thread->recorded[TRACE_RING_IO],
 		   thread->recorded[TRACE_RING_RARE]);
 	if (thread->running[0]) {
-		add_format(printer, ", runs %s", thread->running);
+		add_format(printer, ", %s %s", info->died || info->liveness == READER_ENDED ? "ran" : "runs",
+			   thread->running);
 		if (thread->running_thread[0])
 			add_format(printer, " of %s", thread->running_thread);
 		ADD_LITERAL(printer, " for ");
