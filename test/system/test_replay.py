@@ -178,6 +178,19 @@ class Replaying(EngineTest):
         self.assertTrue(text.startswith("reads took "), text)
         self.assertIn("queue had room", text)
 
+    def test_few_late_operations_are_not_called_a_target_that_does_not_keep_up(self):
+        count = 300
+        _, path = self.recorded("--rw", "randread", "--bs", "4k", "--depth", "1", "--count", str(count), "--rate", "100")
+        target = self.target()
+        target.run_commands(f"bdev_malloc_create -b Slow 16 512\nbdev_error_create Slow\nnvmf_subsystem_add_ns {NQN} EE_Slow -n 2\n")
+        for delayed in (1, 20):     # of 15 ms: the next read, 10 ms later, finds the only place taken
+            target.rpc("bdev_error_inject_error", name="EE_Slow", io_type="read", error_type="delay", delay_us=15000, num=delayed)
+            text = run(FATHOM, "replay", path, "--against", f"127.0.0.1:{target.port}", "--nqn", NQN, "--map", "1=2", "--depth", "1").stdout
+            late = re.search(r"(?m)^(the target did not keep up: )?(\d+) operations? w(as|ere) sent late, because (its|their) queue was full$", text)
+            self.assertTrue(late, text)
+            self.assertEqual(late[1] is not None, int(late[2]) * 100 >= count, text)
+            self.assertEqual(late[3], "as" if late[2] == "1" else "ere")
+
     # ---- where the difference is ----
 
     def slow_engine(self):
