@@ -60,6 +60,7 @@ static void add_members(const struct server *server, struct figures *figures)
 
 	if (!server->of_call.mgmt)
 		return;
+	static_assert(MEMBER_STATES - (MEMBER_UNKNOWN + 1) == 11, "the bound of the family members in figures.def");
 	system = mgmt_system(server->of_call.mgmt);
 	for (size_t i = 0; i < system_member_count(system); i++)
 		counts[system_member_at(system, i)->state]++;
