@@ -55,6 +55,11 @@ CASES = {
                             (f'fathom_health_check{{{WHERE},code="storage_failed",severity="broken",muted="no"}}', "0 0 0 0"),
                             (f'fathom_health_check{{{WHERE},code="requests_waiting",severity="broken",muted="no"}}', "0 1 1 1"),
                             (f'fathom_health_check{{{WHERE},code="pool_nearly_full",severity="degraded",muted="no"}}', "0 1 1 1")], "3m"),
+    "FathomHealthDegraded": ([(f'fathom_health_check{{{WHERE},code="buffers_exhausted",severity="degraded",muted="no"}}', "1+0x15")],
+                             [(f'fathom_health_check{{{WHERE},code="buffers_exhausted",severity="degraded",muted="yes"}}', "1+0x15"),
+                              (f'fathom_health_check{{{WHERE},code="rank_not_joined",severity="degraded",muted="no"}}', "0+0x15"),
+                              (f'fathom_health_check{{{WHERE},code="data_lost",severity="broken",muted="no"}}', "1+0x15"),
+                              (f'fathom_health_check{{{WHERE},code="pool_nearly_full",severity="degraded",muted="no"}}', "1+0x15")], "14m"),
     "FathomDeviceWarning": ([('fathom_device_condition{instance="node1:9191",device="/dev/nvme0n1",condition="worn"}', "0 1 1 1")],
                             [('fathom_device_condition{instance="node1:9191",device="/dev/nvme0n1",condition="worn"}', "0 0 0 0")], "3m"),
     "FathomDeviceMediaErrors": ([('fathom_nvme_commands_media_errs_total{instance="node1:9191",device="/dev/nvme0n1"}', "4 4 5 5")],
@@ -73,6 +78,23 @@ CASES = {
     "FathomSeriesDropped": ([(f'fathom_engine_series_dropped{{{WHERE},what="volumes"}}', "5+0x15")],
                             [(f'fathom_engine_series_dropped{{{WHERE},what="volumes"}}', "0+0x15")], "15m"),
 }
+
+# Alerts that are about the same as a check: silent while it is muted. Those of a server's series have no rank.
+MUTED_BY = {
+    "FathomRequestStuck": "requests_waiting",
+    "FathomPoolAlmostFull": "pool_nearly_full",
+    "FathomReactorHangs": "reactor_hangs",
+    "FathomEngineDown": "process_silent",
+    "FathomMemberMissing": "member_missing",
+    "FathomCertificateExpires": "certificate_expiring",
+    "FathomDeviceWarning": "device_warning",
+}
+OF_ENGINES = {"requests_waiting", "pool_nearly_full", "reactor_hangs"}
+
+
+def check_of(code, muted):
+    where = WHERE if code in OF_ENGINES else 'instance="node1:9191"'
+    return (f'fathom_health_check{{{where},code="{code}",severity="x",muted="{muted}"}}', "1+0x200")
 
 
 def case(alert, series, when, fires):
@@ -100,6 +122,19 @@ class Rules(unittest.TestCase):
         text = f"rule_files:\n- {RULES}\nevaluation_interval: 15s\ntests:\n"
         for alert, (fires, rests, when) in CASES.items():
             text += case(alert, fires, when, True) + case(alert, rests, when, False)
+        for alert, code in MUTED_BY.items():
+            fires, _, when = CASES[alert]
+            text += case(alert, fires + [check_of(code, "yes")], when, False)
+            text += case(alert, fires + [check_of(code, "no")], when, True)
+            text += case(alert, fires + [check_of("data_lost", "yes")], when, True)
+        self.check_promtool(text)
+
+    def test_the_page_says_what_muting_silences(self):
+        with open(os.path.join(TOP, "src/rpc/figures/page.md"), encoding="utf-8") as page:
+            self.assertEqual(dict(re.findall(r"^\| `(\w+)` \| `(\w+)` \|$", page.read(), re.M)),
+                             {code: alert for alert, code in MUTED_BY.items()})
+
+    def check_promtool(self, text):
         with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
             file.write(text)
             file.flush()
