@@ -150,6 +150,12 @@ class Server(Page, ServerTest):
         self.assertEqual(self.cell("reactors", "rank 0, control", "In one function for"), "\u2013")
         self.wait_text("#checks", "The doctor looked at this host at ")
         self.assertNotIn("gives no figures", self.browser.text("#checks"))
+        for engine in server.engines():     # commands for a trace select the engine by the name that the server gave it
+            with open(f"/proc/{engine.pid}/cmdline", encoding="utf-8") as cmdline:
+                words = cmdline.read().split("\0")
+            self.assertEqual(self.browser.script(f"return traceOption(looks[looks.length - 1], {{ rank: '{engine.rank}' }})"),
+                             f" -s {words[words.index('--name') + 1]}")
+        self.assertEqual(self.browser.script("return traceOption(looks[looks.length - 1], {})"), "")
         os.kill(next(engine.pid for engine in server.engines() if engine.rank == 1), signal.SIGKILL)
         self.wait_text("#events", "engine_died")
         if "FATHOM_SHOTS" in os.environ:

@@ -216,19 +216,26 @@ function table(id, caption, columns, list, empty) {
 
 // ---- health ----
 
+// The option that selects an engine's trace: a server names its engines fathom0, fathom1 ... An engine's own page has no rank.
+function traceOption(now, labels) {
+  const up = labels.rank === undefined ? undefined : find(now, "engine_up", { rank: labels.rank })[0];
+  return up ? ` -s fathom${up.labels.engine}` : "";
+}
+
 // What needs a person: [severity, what, command to run next].
 function findProblems(now) {
   const found = [];
   const add = (severity, what, next) => found.push({ severity, what, next });
   for (const row of find(now, "engine_up", {}))
-    if (row.value === 0) add("bad", `Engine ${row.labels.instance ?? row.labels.rank} gives no figures.`, "fathom system query -v");
+    if (row.value === 0) add("bad", `Engine ${row.labels.engine ?? row.labels.rank} gives no figures.`, "fathom system query -v");
   for (const row of rows(now, "oldest_request_age_seconds"))
     if (row.value > HANG_SECONDS)
       add("bad", `${rankText(row.labels)}A command ${row.labels.volume ? "to " + row.labels.volume : ""} waits for ${timeText(row.value)} in stage ${row.labels.stage}.`,
-          "fathom trace stuck");
+          "fathom trace stuck" + traceOption(now, row.labels));
   for (const row of rows(now, "reactor_current_step_seconds"))
     if (row.value > STALL_SECONDS)
-      add("bad", `${rankText(row.labels)}Reactor ${row.labels.core} has run one function for ${timeText(row.value)}.`, "fathom trace threads");
+      add("bad", `${rankText(row.labels)}Reactor ${row.labels.core} has run one function for ${timeText(row.value)}.`,
+          "fathom trace threads" + traceOption(now, row.labels));
   for (const row of rows(now, "storage_volumes"))
     if (row.value > 0 && row.labels.state !== "online")
       add(row.labels.state === "errored" ? "bad" : "warn", `${rankText(row.labels)}${many(row.value, "volume is", "volumes are")} ${row.labels.state.replace("_", "-")}.`,
@@ -250,7 +257,8 @@ function findProblems(now) {
   const before = lookBefore(60);
   for (const row of before ? rows(now, "volume_errors_total") : []) {
     const each = rate(before, now, "volume_errors_total", row.labels);
-    if (each > 0) add("warn", `${rankText(row.labels)}I/Os to ${row.labels.volume} fail: ${row.labels.status}.`, "fathom trace slowest --failed");
+    if (each > 0) add("warn", `${rankText(row.labels)}I/Os to ${row.labels.volume} fail: ${row.labels.status}.`,
+                      "fathom trace slowest --failed" + traceOption(now, row.labels));
   }
   for (const finding of status?.findings || [])
     add(finding.severity === "broken" ? "bad" : "warn", `${finding.what}. To do: ${finding.do}.`, finding.next);

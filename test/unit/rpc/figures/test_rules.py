@@ -129,6 +129,28 @@ class Rules(unittest.TestCase):
             text += case(alert, fires + [check_of("data_lost", "yes")], when, True)
         self.check_promtool(text)
 
+    def test_a_command_for_a_trace_selects_the_engine(self):
+        """By the name that the server gave it, which has the engine's number at that server, not its rank."""
+        begin = "It is in the stage EXECUTING on node1:9191. EXECUTING means that the device holds it, TRANSFER_IN or SENDING that the host does. "
+        fires, _, when = CASES["FathomRequestStuck"]
+        text = f"rule_files:\n- {RULES}\nevaluation_interval: 15s\ntests:\n"
+        for up, option in (('fathom_engine_up{instance="node1:9191",engine="3",rank="0"}', " -s fathom3"),
+                           ('fathom_engine_up{instance="node2:9191",engine="2",rank="0"}', ""),
+                           ('fathom_engine_up{instance="node1:9191",engine="2",rank="1"}', "")):
+            rows = "".join(f"  - series: '{name}'\n    values: '{values}'\n" for name, values in fires + [(up, "1+0x10")])
+            text += f"""- interval: 1m
+  input_series:
+{rows}  alert_rule_test:
+    - eval_time: {when}
+      alertname: FathomRequestStuck
+      exp_alerts:
+      - exp_labels: {{instance: "node1:9191", rank: "0", volume: p/v, stage: EXECUTING, severity: critical}}
+        exp_annotations:
+          summary: A command on volume p/v has been under way for 3m 0s
+          description: "{begin}Run on that host: fathom trace stuck{option}"
+"""
+        self.check_promtool(text)
+
     def test_the_page_says_what_muting_silences(self):
         with open(os.path.join(TOP, "src/rpc/figures/page.md"), encoding="utf-8") as page:
             self.assertEqual(dict(re.findall(r"^\| `(\w+)` \| `(\w+)` \|$", page.read(), re.M)),
@@ -146,7 +168,8 @@ class Rules(unittest.TestCase):
             descriptions = re.findall(r'description: "(.*)"\n', rules.read())
         self.assertEqual(len(descriptions), len(CASES))
         for description in descriptions:
-            self.assertRegex(re.sub(r"{{.*?}}", "X", description), r"(Run|run)( on that host)?: (fathom|systemctl) [^.]*$")
+            self.assertRegex(re.sub(r"{{.*?}}", "X", description), r"(Run|run)( on that host)?: (fathom|systemctl) ([^.]|\.(?! ))*$")
+            self.assertNotRegex(description, "FILE|NAME")      # it can be copied
 
 
 if __name__ == "__main__":
