@@ -18,6 +18,7 @@ SEVERITIES = ("note", "degraded", "broken")
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 VALUE = re.compile(r"\{(\w+)\}")
 EXPLAINS_ALL = "all"
+ALL_TEXT = "all others that have no cause of their own"
 PAGE_HEAD = """\
 # Findings of fathom doctor
 
@@ -49,8 +50,8 @@ class DefError(Exception):
 
 
 class Finding:
-    def __init__(self, where, code, name, severity, args):
-        self.where, self.code, self.name, self.severity, self.args = where, code, name, severity, args
+    def __init__(self, where, code, name, severity, is_alone, args):
+        self.where, self.code, self.name, self.severity, self.is_alone, self.args = where, code, name, severity, is_alone, args
         self.says = self.do = None
         self.explains = []
 
@@ -66,14 +67,14 @@ def parse_args(text):
 
 
 def parse_finding(line, where):
-    match = re.match(r"finding (\d{3}) (\S+) (\S+)(?: args: (.+))?$", line)
+    match = re.match(r"finding (\d{3}) (\S+) (\S+)( alone)?(?: args: (.+))?$", line)
     if not match:
-        raise DefError("expected: finding CODE NAME SEVERITY [args: TYPE NAME, ...]")
+        raise DefError("expected: finding CODE NAME SEVERITY [alone] [args: TYPE NAME, ...]")
     if not NAME.match(match.group(2)):
         raise DefError(f'"{match.group(2)}" is no name')
     if match.group(3) not in SEVERITIES:
         raise DefError(f'"{match.group(3)}" is no severity: {", ".join(SEVERITIES)}')
-    return Finding(where, int(match.group(1)), match.group(2), match.group(3), parse_args(match.group(4)))
+    return Finding(where, int(match.group(1)), match.group(2), match.group(3), bool(match.group(4)), parse_args(match.group(5)))
 
 
 def parse_line(line, where, findings):
@@ -140,13 +141,13 @@ def read(path):
 
 def explained(finding, findings):
     """The names of all findings that follow from it, directly or by others."""
-    if EXPLAINS_ALL in finding.explains:
-        return [other.name for other in findings[findings.index(finding) + 1:]]
     names = set(finding.explains)
+    if EXPLAINS_ALL in finding.explains:
+        names |= {other.name for other in findings if not other.is_alone}
     for other in findings[findings.index(finding) + 1:]:
         if other.name in names:
             names |= set(explained(other, findings))
-    return [other.name for other in findings if other.name in names]
+    return [other.name for other in findings[findings.index(finding) + 1:] if other.name in names]
 
 
 def c_string(text):
@@ -196,9 +197,11 @@ def page(findings):
     out += [table_row(str(finding.code), f"`{finding.name}`", finding.severity, finding.says, finding.do) for finding in findings]
     out.append("\n## What follows from what\n\n| finding | explains |\n|---|---|\n")
     for finding in findings:
-        names = "all others" if EXPLAINS_ALL in finding.explains else ", ".join(f"`{name}`" for name in explained(finding, findings))
+        names = ALL_TEXT if EXPLAINS_ALL in finding.explains else ", ".join(f"`{name}`" for name in explained(finding, findings))
         if names:
             out.append(table_row(f"`{finding.name}`", names))
+    out.append("\n| have a cause of their own, and follow only from findings that name them |\n|---|\n")
+    out.append(table_row(", ".join(f"`{finding.name}`" for finding in findings if finding.is_alone)))
     return "".join(out)
 
 

@@ -299,6 +299,49 @@ static void effects_of_effects_stand_below_the_first_cause(void **state)
 	findings_destroy(list);
 }
 
+/* A stopped process damages no disk and refuses no host: only what waits for it follows from that. */
+static void what_has_its_own_cause_does_not_follow_from_the_process(void **state)
+{
+	struct findings *list = findings_create();
+
+	(void)state;
+	(void)find_process_stopped(list, FINDING_CERTAIN, "engine", 1);
+	(void)find_control_silent(list, FINDING_CERTAIN, "/s", "time-out");
+	(void)find_file_system_full(list, FINDING_CERTAIN, "/a", "0 B", "1 GiB");
+	(void)find_data_lost(list, FINDING_CERTAIN, "d", "EIO");
+	(void)find_checksum_mismatch(list, FINDING_CERTAIN, "d", 1);
+	(void)find_host_refused(list, FINDING_CERTAIN, "h", "s", "why", 1);
+	(void)find_rate_dropped(list, FINDING_POSSIBLE, "d", "0 a second", "100 a second", "hour");
+	(void)find_core_lost(list, FINDING_CERTAIN, "why");
+	findings_order(list);
+	for (uint32_t i = 0; i < list->count; i++) {
+		static const struct {
+			const char *name;
+			int32_t cause;
+		} expected[] = { { "process_stopped", -1 },  { "control_silent", 0 }, { "rate_dropped", 0 },
+				 { "file_system_full", -1 }, { "data_lost", 3 },      { "checksum_mismatch", -1 },
+				 { "host_refused", -1 },     { "core_lost", -1 } };
+
+		assert_string_equal(finding_name(&list->rows[i]), expected[i].name);
+		assert_int_equal(list->rows[i].cause, expected[i].cause);
+	}
+	findings_destroy(list);
+}
+
+/* One stranger with a wrong name is no reason that another host ended its load. */
+static void a_refused_host_does_not_explain_the_load_of_another(void **state)
+{
+	struct findings *list = findings_create();
+
+	(void)state;
+	(void)find_host_refused(list, FINDING_CERTAIN, "h", "s", "why", 1);
+	(void)find_rate_dropped(list, FINDING_POSSIBLE, "d", "0 a second", "100 a second", "hour");
+	findings_order(list);
+	assert_int_equal(list->rows[0].cause, -1);
+	assert_int_equal(list->rows[1].cause, -1);
+	findings_destroy(list);
+}
+
 /* Each pair of all kinds: never does one explain the other and the other the one. */
 static void no_two_kinds_explain_each_other(void **state)
 {
@@ -526,6 +569,8 @@ int main(void)
 		cmocka_unit_test(a_signal_has_an_address_or_a_sender),
 		cmocka_unit_test(causes_stand_above_what_follows_from_them),
 		cmocka_unit_test(effects_of_effects_stand_below_the_first_cause),
+		cmocka_unit_test(what_has_its_own_cause_does_not_follow_from_the_process),
+		cmocka_unit_test(a_refused_host_does_not_explain_the_load_of_another),
 		cmocka_unit_test(no_two_kinds_explain_each_other),
 		cmocka_unit_test(keys_are_erased_wherever_they_stand),
 		cmocka_unit_test(a_full_list_counts_what_it_leaves_out),

@@ -41,6 +41,15 @@ class Table(unittest.TestCase):
         self.assertEqual(files["findings_table.gen.inc"], '{ 101, FINDING_BROKEN, "cause", { 0x2ull, 0x0ull } },\n'
                                                           '{ 102, FINDING_NOTE, "effect", { 0x0ull, 0x0ull } },\n')
 
+    def test_a_finding_that_is_alone_follows_only_from_one_that_names_it(self):
+        _, _, files = self.generate(GOOD.replace("explains effect", "explains all"))
+        self.assertIn('"cause", { 0x2ull, 0x0ull }', files["findings_table.gen.inc"])
+        alone = GOOD.replace("102 effect note", "102 effect note alone")
+        _, _, files = self.generate(alone.replace("explains effect", "explains all"))
+        self.assertIn('"cause", { 0x0ull, 0x0ull }', files["findings_table.gen.inc"])
+        _, _, files = self.generate(alone)
+        self.assertIn('"cause", { 0x2ull, 0x0ull }', files["findings_table.gen.inc"])
+
     def test_errors_name_the_line_and_nothing_is_written(self):
         for old, new, error in (
                 ("    do wait\n", "", 'f.def:5: finding 102 has no line "do"'),
