@@ -79,8 +79,9 @@ static void note_commit(struct db *db, int error, const struct fathom_fault *why
 	if (error == 0) {
 		db->health = (struct db_health){ 0 };
 	} else if (error != -ESTALE) {
+		db->health.failed_ns = clock_realtime_ns();
 		if (db->health.failing_ns == 0)
-			db->health.failing_ns = clock_realtime_ns();
+			db->health.failing_ns = db->health.failed_ns;
 		db->health.failures++;
 		if (why)
 			db->health.why = *why;

@@ -95,7 +95,8 @@ MUST_CHECK int db_lease_release(struct db *db, const char *name, const char *own
 /* Whether commits reach the disk. Conflicts (db_conflict) are no failures. */
 struct db_health {
 	uint64_t failing_ns;	 /* CLOCK_REALTIME of the first failure since a commit succeeded; 0: the last one did */
-	uint64_t failures;	 /* since then */
+	uint64_t failed_ns;	 /* CLOCK_REALTIME of the latest one: nothing was tried since, except conflicts */
+	uint64_t failures;	 /* since failing_ns */
 	struct fathom_fault why; /* of the latest one */
 };
 /* Borrowed until the next call. */

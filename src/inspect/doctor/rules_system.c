@@ -12,6 +12,7 @@
 
 enum {
 	UNREACHED_MS = 5000, /* reports are repeated at least so often */
+	TRIED_MS = 10000,    /* a change that failed since tells of the present */
 	PASSING_MS = 60000,  /* a state such as "starting" is left within this time */
 	STARTS_MANY = 3,
 	HOUR_S = 3600,
@@ -28,18 +29,24 @@ static bool is_one_of(const char *state, const char *const *states, size_t count
 
 /* ---- the database and the management service ---- */
 
+/* An idle server writes nothing: what made its last change fail may have ended since. */
 static void judge_database(const json_t *database, struct findings *list)
 {
-	int64_t failing_ms = doc_number(database, "failing_ms", -1);
-	char since[SHORT_TEXT_BYTES];
+	int64_t failing_ms = doc_number(database, "failing_ms", -1),
+		failed_ms = doc_number(database, "failed_ms", failing_ms); /* older servers do not report it */
+	bool is_recent = failed_ms < TRIED_MS;
+	char text[SHORT_TEXT_BYTES];
 	struct finding *it;
 
 	if (failing_ms < 0)
 		return;
-	it = find_database_unwritable(list, FINDING_CERTAIN, doc_text_at(database, "path"),
-				      doc_duration((uint64_t)failing_ms, since), doc_text_at(database, "why"));
-	finding_shows(it, "%" PRId64 " changes failed since then; the last one on disk is revision %" PRId64,
-		      doc_number(database, "failures", 0), doc_number(database, "revision", 0));
+	it = find_database_unwritable(list, is_recent ? FINDING_CERTAIN : FINDING_LIKELY, doc_text_at(database, "path"),
+				      doc_duration((uint64_t)failed_ms, text), doc_text_at(database, "why"));
+	if (!is_recent && doc_at(database, "failed_ms"))
+		finding_shows(it, "no change was tried since then, so it is not known whether one can be stored now");
+	finding_shows(it, "%" PRId64 " changes failed in the last %s; the last one on disk is revision %" PRId64,
+		      doc_number(database, "failures", 0), doc_duration((uint64_t)failing_ms, text),
+		      doc_number(database, "revision", 0));
 	if (doc_number(database, "copied_revision", 0) > 0)
 		finding_shows(it, "the latest daily copy has revision %" PRId64,
 			      doc_number(database, "copied_revision", 0));

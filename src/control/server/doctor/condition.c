@@ -150,6 +150,7 @@ static json_t *database_of(const struct server *server)
 	put_number(database, "copied_revision", info.copied_revision);
 	if (info.health.failing_ns) {
 		put_number(database, "failing_ms", ms_since(info.health.failing_ns));
+		put_number(database, "failed_ms", ms_since(info.health.failed_ns));
 		put_number(database, "failures", info.health.failures);
 		put_fault(database, &info.health.why);
 	}

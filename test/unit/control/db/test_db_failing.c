@@ -529,10 +529,16 @@ static void a_failed_commit_is_remembered_until_one_succeeds(void **state)
 	assert_true(disarm(SPACE));
 	assert_true(db_health(db)->failing_ns > 0);
 	assert_int_equal(db_health(db)->failures, 1);
+	assert_int_equal(db_health(db)->failed_ns, db_health(db)->failing_ns);
+	arm(SPACE, 1);
+	assert_true(db_commit(db, &change, 1, NULL, &why) < 0);
+	assert_true(disarm(SPACE));
+	assert_true(db_health(db)->failed_ns > db_health(db)->failing_ns);
+	assert_int_equal(db_health(db)->failures, 2);
 	assert_string_equal(db_health(db)->why.text, why.text);
 	change.expected = 99;
 	assert_int_equal(db_commit(db, &change, 1, NULL, &why), -ESTALE);
-	assert_int_equal(db_health(db)->failures, 1);
+	assert_int_equal(db_health(db)->failures, 2);
 	change.expected = DB_VERSION_ANY;
 	assert_int_equal(db_commit(db, &change, 1, NULL, &why), 0);
 	assert_int_equal(db_health(db)->failing_ns, 0);

@@ -14,19 +14,15 @@
 
 #include "inspect/doctor/doctor.h"
 #include "inspect/doctor/findings.gen.h"
+#include "judged.h"
 
 enum { TEXT_BYTES = 4096, NAMES_BYTES = 512 };
 
 /* The names of the findings in their order, "a b<a": b follows from a. */
 static void name_findings(const char *evidence_text, char names[static NAMES_BYTES])
 {
-	json_error_t error;
-	json_t *evidence = json_loads(evidence_text, 0, &error);
-	struct findings *list;
+	struct findings *list = judge(evidence_text);
 
-	if (!evidence)
-		fail_msg("%s: %s", error.text, evidence_text);
-	list = doctor_judge(evidence);
 	names[0] = '\0';
 	for (uint32_t i = 0; i < list->count; i++) {
 		const struct finding *it = &list->rows[i];
@@ -36,7 +32,6 @@ static void name_findings(const char *evidence_text, char names[static NAMES_BYT
 			 it->cause >= 0 ? "<" : "", it->cause >= 0 ? finding_name(&list->rows[it->cause]) : "");
 	}
 	findings_destroy(list);
-	json_decref(evidence);
 }
 
 static void check(const char *evidence, const char *expected)
@@ -158,12 +153,35 @@ static void members_that_have_not_joined_are_named_with_the_reason(void **state)
 			"engine_down member_down");
 }
 
+/* A server whose changes fail for 100 s, the last one `failed_ms` ago. */
+static void check_database(int failed_ms, enum finding_certainty sure, const char *says)
+{
+	struct findings *list;
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "{\"looked\": {\"at\": 1796000000}, " RUNS
+		 "}, \"service\": {\"condition\": {\"database\": {\"path\": \"/d\", "
+		 "\"failing_ms\": 100000, \"failed_ms\": %d, \"why\": \"full\"}}}}",
+		 failed_ms);
+	list = judge(text);
+	assert_int_equal(list->count, 1);
+	assert_int_equal(list->rows[0].sure, sure);
+	assert_string_equal(list->rows[0].says, says);
+	assert_int_equal(json_array_size(list->rows[0].shows), sure == FINDING_CERTAIN ? 1 : 2);
+	findings_destroy(list);
+}
+
 static void the_database_and_the_management_service_are_judged(void **state)
 {
 	(void)state;
 	check_condition("\"database\": {\"path\": \"/d\", \"failing_ms\": 0, \"why\": \"Read-only file system\"}, "
 			"\"members\": [{\"rank\": 1, \"state\": \"errored\"}]",
 			"database_unwritable member_down<database_unwritable");
+	check_database(5000, FINDING_CERTAIN,
+		       "the system's database /d could not store its last change, 5.000 s ago: full");
+	check_database(90000, FINDING_LIKELY,
+		       "the system's database /d could not store its last change, 1 min 30 s ago: full");
 	check_condition("\"management\": {\"address\": \"10.0.0.1:10001\", \"failing_ms\": 9000, \"why\": \"refused\"}, "
 			"\"counters\": {\"server\": {\"events_waiting\": 3, \"send_failures\": 2}}",
 			"management_unreachable events_unsent<management_unreachable");
