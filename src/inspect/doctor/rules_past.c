@@ -28,6 +28,8 @@ enum {
 
 /* The span that is compared: the first in which the figures differ. */
 static const char *const spans[] = { "hour", "ten minutes", "day" };
+static const int64_t span_minutes[] = { 60, 10, 24 * 60 };
+static_assert(ARRAY_COUNT(span_minutes) == ARRAY_COUNT(spans), "each has its length");
 
 /* The figures of a device or a stage in a span before the latest; NULL: not known. */
 static const json_t *past_of(const json_t *evidence, const char *list, const char *name, const char *op, const char *span)
@@ -51,11 +53,31 @@ static double rate_of(const json_t *figures)
 	return ms > 0 ? doc_real(figures, "count", 0) * 1000 / ms : 0;
 }
 
+/* How a report names the past: the span, or the time of its notes if that is much less, as after a start of the engine. */
+static const char *when_text(int64_t covered_ms, const char *span, char to[SHORT_TEXT_BYTES])
+{
+	int64_t sec = covered_ms / 1000;
+	size_t i = 0;
+
+	while (i + 1 < ARRAY_COUNT(spans) && strcmp(spans[i], span) != 0)
+		i++;
+	if (sec <= 0 || 2 * sec > span_minutes[i] * 60)
+		snprintf(to, SHORT_TEXT_BYTES, "%s", span);
+	else if (sec < 120)
+		snprintf(to, SHORT_TEXT_BYTES, "%" PRId64 " s", sec);
+	else if (sec < 120 * 60)
+		snprintf(to, SHORT_TEXT_BYTES, "%" PRId64 " min", sec / 60);
+	else
+		snprintf(to, SHORT_TEXT_BYTES, "%" PRId64 " h", sec / 3600);
+	return to;
+}
+
 /* ---- stages ---- */
 
 struct growth {
 	const char *stage;
 	double us, past_us;
+	int64_t past_ms; /* the time of the notes */
 };
 
 /* The stages whose time grew most, the most first. Returns their number. */
@@ -67,7 +89,8 @@ static size_t grown_stages(const json_t *evidence, const char *span, struct grow
 
 	json_object_foreach ((json_t *)doc_at(evidence, "trace.past.stages"), stage, row) {
 		const json_t *past = past_of(evidence, "stages", stage, NULL, span);
-		struct growth growth = { stage, doc_real(row, "latest.us", 0), doc_real(past, "us", 0) };
+		struct growth growth = { stage, doc_real(row, "latest.us", 0), doc_real(past, "us", 0),
+					 doc_number(past, "ms", 0) };
 		size_t at;
 
 		if (!past || doc_number(row, "latest.count", 0) < IOS_MIN || growth.us < 2 * growth.past_us ||
@@ -112,19 +135,20 @@ static void grown_finding(const json_t *evidence, const char *device, const char
 	const json_t *past = past_of(evidence, "devices", device, op, span);
 	double us = doc_real(latest, "us", 0), past_us = doc_real(past, "us", 0);
 	bool has_more = rate_of(latest) > MORE_FACTOR * rate_of(past);
-	char now_text[SHORT_TEXT_BYTES], past_text[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
+	char now_text[SHORT_TEXT_BYTES], past_text[SHORT_TEXT_BYTES], when[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
 	struct finding *it;
 
+	when_text(doc_number(past, "ms", 0), span, when);
 	doc_latency(us, now_text);
 	doc_latency(past_us, past_text);
 	if (!has_more && us - past_us >= (is_contended(list) ? CONTENDED_US : GROWN_US) && !doc_is_memory(evidence, device))
-		it = find_latency_grew(list, FINDING_LIKELY, device, op, now_text, past_text, span);
+		it = find_latency_grew(list, FINDING_LIKELY, device, op, now_text, past_text, when);
 	else
-		it = find_latency_changed(list, FINDING_POSSIBLE, device, op, now_text, past_text, span);
+		it = find_latency_changed(list, FINDING_POSSIBLE, device, op, now_text, past_text, when);
 	finding_shows(it,
 		      "%" PRId64 " %s at %.0f a second in the last minute, %" PRId64 " at %.0f a second in the %s before",
 		      doc_number(latest, "count", 0), op, rate_of(latest), doc_number(past, "count", 0), rate_of(past),
-		      span);
+		      when);
 	show_stages(evidence, span, it);
 	doc_trace_option(evidence, option, sizeof(option));
 	finding_see(it, "fathom blame %s%s", device, option);
@@ -169,11 +193,20 @@ static double rate_in(const json_t *evidence, const char *device, const char *sp
 	       rate_of(past_of(evidence, "devices", device, "writes", span));
 }
 
+/* The time of the notes of reads and writes. */
+static int64_t covered_ms(const json_t *evidence, const char *device, const char *span)
+{
+	int64_t reads_ms = doc_number(past_of(evidence, "devices", device, "reads", span), "ms", 0);
+	int64_t writes_ms = doc_number(past_of(evidence, "devices", device, "writes", span), "ms", 0);
+
+	return reads_ms > writes_ms ? reads_ms : writes_ms;
+}
+
 static void judge_rate(const json_t *evidence, const char *device, struct findings *list)
 {
 	int64_t ended = progress_of(evidence, device);
 	double interval_sec = DOCTOR_LOOK_MS / 1000.0, rate = (double)ended / interval_sec;
-	char now[TEXT_BYTES], past[TEXT_BYTES], option[TRACE_OPTION_BYTES];
+	char now[TEXT_BYTES], past[TEXT_BYTES], when[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
 
 	for (size_t i = 0; ended >= 0 && i < ARRAY_COUNT(spans); i++) {
 		double before = rate_in(evidence, device, spans[i]);
@@ -186,7 +219,8 @@ static void judge_rate(const json_t *evidence, const char *device, struct findin
 			snprintf(now, sizeof(now), "no I/O");
 		else
 			snprintf(now, sizeof(now), "%.0f I/Os a second", rate);
-		it = find_rate_dropped(list, FINDING_CERTAIN, device, now, past, spans[i]);
+		it = find_rate_dropped(list, FINDING_CERTAIN, device, now, past,
+				       when_text(covered_ms(evidence, device, spans[i]), spans[i], when));
 		finding_shows(it, "%" PRId64 " I/Os ended while the doctor looked, in %d ms", ended, DOCTOR_LOOK_MS);
 		finding_see(it, "fathom trace -n history_device%s", doc_trace_option(evidence, option, sizeof(option)));
 		finding_see(it, "fathom top --tab volumes");
@@ -216,7 +250,7 @@ static void judge_device(const json_t *evidence, const char *device, const json_
 /* Only if no device explains it. */
 static void judge_stages(const json_t *evidence, struct findings *list)
 {
-	char now[SHORT_TEXT_BYTES], past[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
+	char now[SHORT_TEXT_BYTES], past[SHORT_TEXT_BYTES], when[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
 	struct growth grown[GROWN_STAGES_SHOWN];
 
 	if (findings_have(list, FINDING_LATENCY_GREW) || findings_have(list, FINDING_LATENCY_CHANGED))
@@ -226,7 +260,8 @@ static void judge_stages(const json_t *evidence, struct findings *list)
 		    grown[0].us - grown[0].past_us < NOTED_US)
 			continue;
 		finding_see(find_stage_grew(list, FINDING_POSSIBLE, grown[0].stage, doc_latency(grown[0].us, now),
-					    doc_latency(grown[0].past_us, past), spans[i]),
+					    doc_latency(grown[0].past_us, past),
+					    when_text(grown[0].past_ms, spans[i], when)),
 			    "fathom trace stages%s", doc_trace_option(evidence, option, sizeof(option)));
 		return;
 	}

@@ -159,6 +159,40 @@ static void check_rate(int ended, int past, const char *name)
 	check_only(text, name);
 }
 
+#define WRITES_OF_AN_HOUR                                                                                                  \
+	"\"devices\": {\"d\": {\"writes\": {\"latest\": {\"count\": 99, \"us\": 8100, \"ms\": 60000}, "                    \
+	"\"hour\": {\"count\": 6000, \"us\": 400, \"ms\": %d}}}}"
+#define STAGE_OF_AN_HOUR                                                                                                   \
+	"\"stages\": {\"bdev_io DISPATCHED\": {\"latest\": {\"count\": 99, \"us\": 8000}, "                                \
+	"\"hour\": {\"count\": 6000, \"us\": 300, \"ms\": %d}}}"
+
+/* The findings of a device and of a stage that were faster, with notes of `ms` in the hour before. */
+static void check_when(int ms, const char *when)
+{
+	for (size_t i = 0; i < 2; i++) {
+		char past[512], text[1024];
+		struct findings *list;
+
+		snprintf(past, sizeof(past), i == 0 ? WRITES_OF_AN_HOUR : STAGE_OF_AN_HOUR, ms);
+		snprintf(text, sizeof(text), "{" ALIVE ", \"past\": {%s}}, \"answers\": {" FILE_DEVICE "}}", past);
+		list = judge(text);
+		assert_int_equal(list->count, 1);
+		assert_true(strlen(list->rows[0].says) > strlen(when));
+		assert_string_equal(list->rows[0].says + strlen(list->rows[0].says) - strlen(when), when);
+		findings_destroy(list);
+	}
+}
+
+static void the_past_is_no_longer_than_its_notes(void **state)
+{
+	(void)state;
+	check_when(3600000, " in the hour before");
+	check_when(2400000, " in the hour before");
+	check_when(1500000, " in the 25 min before");
+	check_when(260000, " in the 4 min before");
+	check_when(30000, " in the 30 s before");
+}
+
 static void a_rate_that_drops_is_a_note(void **state)
 {
 	(void)state;
@@ -505,6 +539,7 @@ int main(void)
 		cmocka_unit_test(a_host_floods_if_others_are_there),
 		cmocka_unit_test(a_device_is_compared_with_its_past),
 		cmocka_unit_test(the_stage_that_grew_is_evidence),
+		cmocka_unit_test(the_past_is_no_longer_than_its_notes),
 		cmocka_unit_test(a_rate_that_drops_is_a_note),
 		cmocka_unit_test(a_target_of_spdk_is_judged_by_what_it_offers),
 		cmocka_unit_test(a_core_tells_how_its_process_ended),
