@@ -2,6 +2,7 @@
 """src/inspect/doctor/generate.py: an error in a table is reported with file and line, and nothing is written."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,22 @@ class Table(unittest.TestCase):
         self.assertIn('"cause", { 0x0ull, 0x0ull }', files["findings_table.gen.inc"])
         _, _, files = self.generate(alone)
         self.assertIn('"cause", { 0x2ull, 0x0ull }', files["findings_table.gen.inc"])
+
+    def test_advice_names_commands_that_exist(self):
+        with open(os.path.join(TOP, "src/inspect/doctor/findings.def"), encoding="ascii") as file:
+            advice = file.read()
+        with open(os.path.join(TOP, "src/cmd/fathom/ddb/commands.c"), encoding="ascii") as file:
+            commands = set(re.findall(r'^\t{ "(\w+)", ', file.read(), re.M))
+        named = set(re.findall("`fathom ddb ([a-z_]+)", advice))
+        self.assertTrue(named)
+        self.assertEqual(named - commands, set())
+
+    def test_advice_about_the_next_start_holds_without_a_server(self):
+        with open(os.path.join(TOP, "src/inspect/doctor/findings.def"), encoding="ascii") as file:
+            lines = [line for line in file if "starts it again by itself" in line or "starts the engine again" in line]
+        self.assertEqual(len(lines), 4)
+        for line in lines:
+            self.assertIn("If a server runs it, the server starts it again by itself; else start it again", line)
 
     def test_errors_name_the_line_and_nothing_is_written(self):
         for old, new, error in (
