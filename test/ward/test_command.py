@@ -32,6 +32,15 @@ class Command(Ward):
         for words in (["/nonexistent"], [fifo], [self.directory], ["--past"], ["no-such-name"], [4000000], ["--wrong"], ["a", "b"], [os.getpid()], [os.path.abspath(__file__)]):
             self.assertTrue(self.doctor(*words, status=3).stderr.startswith("fathom doctor: "))
 
+    def test_errors_say_what_to_type(self):
+        path = os.path.join(self.directory, "left.sock")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)     # as an engine leaves it that was killed
+        error = self.doctor(path, status=3).stderr
+        self.assertIn(f"{path}: no process listens there. If its engine has ended, type the engine's name or process id instead", error)
+        error = self.doctor(os.getpid(), status=3).stderr
+        self.assertIn(f"process {os.getpid()} is no engine: it has no trace file and listens on no control socket\n", error)
+
     def test_an_archive_gives_the_same_findings_on_another_machine(self):
         engine, path = self.engine(), os.path.join(self.directory, "bundle.tar")
         os.kill(engine.pid, signal.SIGSTOP)

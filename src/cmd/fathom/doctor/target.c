@@ -63,17 +63,22 @@ static int32_t listener_of(const char *path)
 	return is_full ? search_listener(path) : peer.pid;
 }
 
-static void find_socket_of(struct doctor_target *target)
+/* 0, or the error, which `no_socket` explains. */
+static int find_socket_of(struct doctor_target *target)
 {
 	char text[16], path[TOP_PATH_BYTES];
 	struct fathom_fault why;
+	int rc = -ESRCH;
 
 	snprintf(text, sizeof(text), "%d", target->pid);
-	if (target->pid > 0 && top_find_socket(text, path, &why) == 0)
+	if (target->pid > 0)
+		rc = top_find_socket(text, path, &why);
+	if (rc == 0)
 		(void)text_copy(target->socket, sizeof(target->socket), path); /* longer than a socket's path */
 	else
 		(void)text_copy(target->no_socket, sizeof(target->no_socket),
 				target->pid > 0 ? why.text : "the engine does not run");
+	return rc;
 }
 
 /*
@@ -92,7 +97,7 @@ static int find_by_trace(struct doctor_target *target, struct fathom_fault *why)
 	if (info->liveness == READER_ALIVE || (info->died && info->pid > 0 && kill(info->pid, 0) != 0 && errno == ESRCH))
 		target->pid = info->pid;
 	if (info->liveness == READER_ALIVE && !doctor_is_server(target))
-		find_socket_of(target);
+		(void)find_socket_of(target);
 	else
 		snprintf(target->no_socket, sizeof(target->no_socket), "the engine does not run");
 	reader_close(reader);
@@ -109,6 +114,8 @@ void doctor_find_trace(struct doctor_target *target)
 
 static int find_by_pid(struct doctor_target *target, int32_t pid, struct fathom_fault *why)
 {
+	int rc;
+
 	target->pid = pid;
 	doctor_find_trace(target);
 	if (doctor_is_server(target))
@@ -117,10 +124,11 @@ static int find_by_pid(struct doctor_target *target, int32_t pid, struct fathom_
 		return find_by_trace(target, why);
 	if (kill(pid, 0) != 0 && errno == ESRCH)
 		return fault(why, -ESRCH, "there is no process %d, and no trace file of one with this number", pid);
-	find_socket_of(target);
-	if (!target->socket[0])
-		return fault(why, -ENOENT, "%.200s; and it has no trace file", target->no_socket);
-	return 0;
+	rc = find_socket_of(target);
+	if (rc == -ENOENT)
+		return fault(why, rc, "process %d is no engine: it has no trace file and listens on no control socket",
+			     pid);
+	return rc ? fault(why, rc, "%.200s", target->no_socket) : 0;
 }
 
 static int find_by_socket(struct doctor_target *target, const char *path, struct fathom_fault *why)
@@ -129,7 +137,10 @@ static int find_by_socket(struct doctor_target *target, const char *path, struct
 	if (target->pid > 0)
 		doctor_find_trace(target);
 	else
-		return fault(why, -ECONNREFUSED, "%s: no process listens there", path);
+		return fault(why, -ECONNREFUSED,
+			     "%s: no process listens there. If its engine has ended, type the engine's name or process id "
+			     "instead; the names of trace files have both (`ls /dev/shm`)",
+			     path);
 	(void)text_copy(target->socket, sizeof(target->socket), path);
 	return 0;
 }
