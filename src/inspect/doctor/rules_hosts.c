@@ -165,9 +165,11 @@ static void judge_refused(const json_t *evidence, struct findings *list)
 
 	for (size_t i = 0; i < count; i++) {
 		int64_t status = doc_number(groups[i].newest, "args.status", 0);
-		struct finding *it = find_host_refused(list, FINDING_CERTAIN, doc_text_at(groups[i].newest, "args.hostnqn"),
-						       doc_text_at(groups[i].newest, "args.subnqn"), refusal_text(status),
-						       groups[i].signs.count);
+		const char *host = doc_text_at(groups[i].newest, "args.hostnqn"),
+			   *subsystem = doc_text_at(groups[i].newest, "args.subnqn");
+		struct finding *it = find_host_refused(list, FINDING_CERTAIN, host[0] ? host : "without a name",
+						       subsystem[0] ? subsystem : "a subsystem without a name",
+						       refusal_text(status), groups[i].signs.count);
 
 		finding_shows(it, "status 0x%" PRIx64, (uint64_t)status);
 		show_event(evidence, it, &groups[i], "nvmf_connect_refused");

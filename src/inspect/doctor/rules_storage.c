@@ -5,7 +5,11 @@
 #include "inspect/doctor/findings.gen.h"
 #include "inspect/doctor/internal.h"
 
-enum { NEARLY_FULL_PERCENT = 95, FULL_PERCENT = 100 };
+enum {
+	NEARLY_FULL_PERCENT = 95,
+	FULL_PERCENT = 100,
+	SPACE_READ_SEC = 10, /* an engine reads the space of its pools so often */
+};
 
 static void judge_storage(const json_t *storage, struct findings *list)
 {
@@ -47,6 +51,8 @@ static void judge_pool(const json_t *evidence, const json_t *pool, struct findin
 							      doc_bytes((uint64_t)(limit > used ? limit - used : 0), text))
 					     : find_pool_nearly_full(list, FINDING_CERTAIN, name, (uint64_t)percent);
 		finding_shows(it, "%s of %s are used", doc_bytes((uint64_t)used, text), doc_bytes((uint64_t)limit, more));
+		finding_shows(it, "these figures can be %d s old, or older if a reading of the space takes long",
+			      SPACE_READ_SEC);
 		if (doc_number(pool, "full_in_ns", 0) > 0)
 			finding_shows(it, "at this rate it is full in %s",
 				      doc_duration((uint64_t)doc_number(pool, "full_in_ns", 0) / 1000000, text));

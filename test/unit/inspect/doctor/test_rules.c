@@ -92,6 +92,42 @@ static void each_row_of_evidence_gives_its_finding(void **state)
 	check_only("{" ALIVE "}, \"files\": {\"refused\": \"Permission denied\"}}", "evidence_missing");
 }
 
+/* The first finding of `text` says `says`. */
+static void check_says(const char *text, const char *says)
+{
+	struct findings *list = judge(text);
+
+	assert_int_equal(list->count, 1);
+	assert_string_equal(list->rows[0].says, says);
+	findings_destroy(list);
+}
+
+#define REFUSED(names)                                                                                                     \
+	"{" ALIVE ", \"events\": {\"nvmf_connect_refused\": {\"last\": [{\"ago_ms\": 9, \"args\": {\"status\": 386" names  \
+	"}}]}}}}"
+
+static void a_refused_host_may_have_no_name(void **state)
+{
+	(void)state;
+	check_says(REFUSED(", \"hostnqn\": \"h\", \"subnqn\": \"s\""),
+		   "the host h is refused by s: a parameter is not valid (does the subsystem exist?) (1 times)");
+	check_says(REFUSED(", \"hostnqn\": \"\", \"subnqn\": \"\""),
+		   "the host without a name is refused by a subsystem without a name: a parameter is not valid (does the "
+		   "subsystem exist?) (1 times)");
+}
+
+static void the_figures_of_a_pool_have_an_age(void **state)
+{
+	struct findings *list = judge("{" ALIVE "}, \"answers\": {\"pools\": {\"pools\": [{\"name\": \"p\", "
+				      "\"used_percent\": 100}]}}}");
+
+	(void)state;
+	assert_int_equal(list->count, 1);
+	assert_string_equal(json_string_value(json_array_get(list->rows[0].shows, 1)),
+			    "these figures can be 10 s old, or older if a reading of the space takes long");
+	findings_destroy(list);
+}
+
 /* ---- the past ---- */
 
 #define FILE_DEVICE "\"devices\": [{\"name\": \"d\", \"product_name\": \"URING bdev\"}]"
@@ -537,6 +573,8 @@ int main(void)
 		cmocka_unit_test(a_reactor_that_the_kernel_does_not_run_is_named),
 		cmocka_unit_test(a_host_that_has_another_path_lost_one),
 		cmocka_unit_test(a_host_floods_if_others_are_there),
+		cmocka_unit_test(a_refused_host_may_have_no_name),
+		cmocka_unit_test(the_figures_of_a_pool_have_an_age),
 		cmocka_unit_test(a_device_is_compared_with_its_past),
 		cmocka_unit_test(the_stage_that_grew_is_evidence),
 		cmocka_unit_test(the_past_is_no_longer_than_its_notes),
