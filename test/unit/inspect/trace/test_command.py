@@ -123,7 +123,7 @@ class Command(unittest.TestCase):
         self.assertIn("order r5  [q1 127.0.0.1:43210 queue 1]  EXECUTING for 3.000 s, age 3.000 s  opcode: 0x02 nsid: 1 lba: 4096 blocks",
                       text)
         self.assertIn("job i7 (r5)", text)
-        self.assertIn("runs uring_poll of nvmf_tgt_poll_group_0 for 3.000 s", text)
+        self.assertIn("ran uring_poll of nvmf_tgt_poll_group_0 for 3.000 s", text)
         rows = [json.loads(line) for line in self.run_ok("stuck", "-f", self.golden, "--json", status=1).splitlines()]
         self.assertEqual([row.get("object") for row in rows[1:]], ["r5", "i7", None])
         self.assertEqual(rows[2]["related"], "r5")
