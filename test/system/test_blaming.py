@@ -132,7 +132,7 @@ class Blaming(EngineTest):
         self.assertEqual(lines[1], f"read from {owner.trace_path} (select another with -s, -p or -f)")
         self.assertEqual(json.loads(run(FATHOM, "blame", name, "--json").stdout)["file"], owner.trace_path)
         self.assertNotIn("read from", run(FATHOM, "blame", name, "-f", owner.trace_path).stdout)
-        done = run(FATHOM, "blame", "Nobody", check=False)
+        done = run(FATHOM, "blame", "Absent", check=False)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("\nfathom blame: no running engine ", done.stderr)
         # a killed engine is not asked; its file is used only if it is the newest
